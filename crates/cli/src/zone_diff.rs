@@ -89,8 +89,28 @@ struct DiffLine<'d> {
     one: OwnedRecord<'d>,
 }
 
+impl DiffLine<'_> {
+    /// Returns whether the line only shows that the server publishes the addresses behind an ALIAS
+    /// record of the file.
+    fn is_of_alias(&self, served: &HostedZone, file: &HostedZone) -> bool {
+        let has = |zone: &HostedZone, rtype: Rtype| {
+            let sets = zone.sets_of(self.one.owner);
+            sets.is_some_and(|mut sets| sets.any(|set| set.rtype == rtype))
+        };
+        let is_published = |rtype| has(served, rtype) && !has(file, rtype);
+        let is_flattened = has(file, Rtype::ALIAS) && !has(served, Rtype::ALIAS);
+        is_flattened
+            && match self.one.record.rtype {
+                Rtype::ALIAS => is_published(Rtype::A) || is_published(Rtype::AAAA),
+                rtype @ (Rtype::A | Rtype::AAAA) => is_published(rtype),
+                _ => false,
+            }
+    }
+}
+
 /// Returns a line for each record that only one of the zones has. Serials are not compared, and
-/// records that signing adds are left out if the file is not signed.
+/// records that signing adds are left out if the file is not signed. So are the addresses behind
+/// ALIAS records of the file, because the file does not have them.
 fn differences(served: &HostedZone, file: &HostedZone) -> Vec<String> {
     let Some(change) = ZoneChange::difference(served, file, usize::MAX) else { return Vec::new() };
     let is_signed_here = served.is_signed() && !file.is_signed();
@@ -113,7 +133,10 @@ fn differences(served: &HostedZone, file: &HostedZone) -> Vec<String> {
     let removed = change.removed.iter().map(|one| DiffLine { sign: '-', one });
     let added = change.added.iter().map(|one| DiffLine { sign: '+', one });
     let mut lines: Vec<DiffLine<'_>> = removed.chain(added).collect();
-    lines.retain(|line| !is_left_out(line.one.record.rtype));
+    let is_compared = |line: &DiffLine<'_>| {
+        !is_left_out(line.one.record.rtype) && !line.is_of_alias(served, file)
+    };
+    lines.retain(is_compared);
     // The order is stable: removed records come first.
     lines.sort_by(|a, b| order(&a.one, &b.one));
     let shown = |DiffLine { sign, one }: &DiffLine<'_>| {

@@ -95,10 +95,13 @@ pub enum AliasTransfer {
     Refuse,
     /// The transfer contains the ALIAS records, for a server that answers them itself.
     Literal,
+    /// The published zone has the addresses of the targets in place of the ALIAS records.
+    Addresses,
 }
 
 impl AliasTransfer {
-    const NAMES: [(Self, &'static str); 2] = [(Self::Refuse, "refuse"), (Self::Literal, "literal")];
+    const NAMES: [(Self, &'static str); 3] =
+        [(Self::Refuse, "refuse"), (Self::Literal, "literal"), (Self::Addresses, "addresses")];
 
     /// Returns the name in the configuration.
     #[must_use]
@@ -108,8 +111,8 @@ impl AliasTransfer {
 }
 
 impl FromText for AliasTransfer {
-    const EXPECTED: &'static str = "\"refuse\" or \"literal\"";
-    const CHOICES: &'static [&'static str] = &["refuse", "literal"];
+    const EXPECTED: &'static str = "\"refuse\", \"literal\" or \"addresses\"";
+    const CHOICES: &'static [&'static str] = &["refuse", "literal", "addresses"];
 
     fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         let found = Self::NAMES.into_iter().find(|(_, name)| *name == text);

@@ -150,6 +150,12 @@ impl ZoneConfig {
         self.journal.with_extension("published")
     }
 
+    /// Returns the file with the last addresses behind ALIAS records.
+    #[must_use]
+    pub fn addresses_file(&self) -> PathBuf {
+        self.journal.with_extension("addresses")
+    }
+
     /// Returns whether a NOTIFY from this address, signed with this key, comes from a primary.
     #[must_use]
     pub fn hears(&self, ip: IpAddr, key: Option<&[u8]>) -> bool {

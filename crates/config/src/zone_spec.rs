@@ -93,7 +93,8 @@ pub(super) struct ZoneSpec {
     #[schemars(extend("default" = []))]
     pub(super) allow_transfer: Setting<List<Text<TransferRule>>>,
     /// Transfers of a zone with ALIAS records: "refuse" refuses them; "literal" sends the ALIAS
-    /// records, for servers that answer them themselves.
+    /// records, for servers that answer them themselves; "addresses" publishes the zone with the
+    /// addresses of the targets, and a new serial after each change of them.
     #[schemars(extend("default" = "refuse"))]
     pub(super) transfer_alias: Setting<Text<AliasTransfer>>,
     /// Servers that get NOTIFY after each change of the zone, with or without port; "192.0.2.53

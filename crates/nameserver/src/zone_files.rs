@@ -22,12 +22,14 @@ use crate::zone_journal::ZoneJournal;
 use crate::zone_source::load_from;
 use crate::zone_versions::changes_behind;
 
+mod addresses;
 mod fetched;
 mod kept;
 mod published;
 mod signing;
 mod written;
 
+pub use addresses::{AddressLookUp, AwaitedAddresses};
 pub use fetched::{FetchedFault, FetchedRecords, compare_fetched};
 use kept::KeptZone;
 use signing::KnownSigners;
@@ -188,12 +190,11 @@ impl ZoneFiles {
                 *zone = now.clone();
             }
             let is_read = zone.reading > 0 && zone.config.file == config.file;
-            let is_signed_so =
-                zone.config.signing == config.signing && zone.config.digest == config.digest;
+            let is_published_so = is_published_alike(&zone.config, config);
             zone.config = config.clone();
             let is_new = (!is_read || zone.now() != zone.seen)
                 && zone.load(self.next_reading(), &mut journal, &self.signers);
-            if !is_new && !is_signed_so {
+            if !is_new && !is_published_so {
                 zone.reading = self.next_reading();
                 zone.sign(&self.signers);
             }
@@ -211,10 +212,9 @@ impl ZoneFiles {
                 && other.config.file == zone.config.file
                 && other.reading > zone.reading
             {
-                let is_signed_so = other.config.signing == zone.config.signing
-                    && other.config.digest == zone.config.digest;
+                let is_published_so = is_published_alike(&other.config, &zone.config);
                 *zone = KeptZone { config: zone.config.clone(), ..other };
-                if !is_signed_so {
+                if !is_published_so {
                     zone.sign(&self.signers);
                 }
             }
@@ -441,6 +441,13 @@ impl ReadZones {
     pub fn zones(&self) -> Arc<HostedZones> {
         all(&self.0)
     }
+}
+
+/// Returns whether the same source is published in the same form with both settings of a zone.
+fn is_published_alike(one: &ZoneConfig, other: &ZoneConfig) -> bool {
+    one.signing == other.signing
+        && one.digest == other.digest
+        && one.transfer_alias == other.transfer_alias
 }
 
 fn timers_of(zone: &HostedZone) -> Option<Timers> {

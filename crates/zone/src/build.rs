@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 
 use avocet_dnssec::nsec3::Nsec3;
 use avocet_dnssec::rrsig::Rrsig;
@@ -495,6 +496,7 @@ impl<'b> Planting<'b> {
             changes: Vec::new(),
             withheld_from: OnceLock::new(),
             online: OnceLock::new(),
+            holds_transfers: AtomicBool::new(false),
         };
         self.nsec3.sort_unstable();
         zone.denial = denial_of(&zone, self.nsec, self.nsec3);

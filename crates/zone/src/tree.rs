@@ -11,6 +11,7 @@
 //! finds the node of a name. An A record whose owner has no other record takes 38 octets, its
 //! name, and 11 octets of the table.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use avocet_dnssec::signing::SigningKey;
@@ -74,6 +75,8 @@ pub struct HostedZone {
     /// The keys that sign answers with addresses of pools and ALIAS targets; see
     /// [`HostedZone::sign_online_with`].
     pub(crate) online: OnceLock<OnlineSigner>,
+    /// Whether the version is not transferred; see [`HostedZone::hold_transfers`].
+    pub(crate) holds_transfers: AtomicBool,
 }
 
 /// The keys that sign parts of answers, and the cache of signatures that they made.

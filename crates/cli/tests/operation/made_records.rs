@@ -2,11 +2,14 @@
 //! examined by `delv`.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::server::{Server, Site, is_here};
+use crate::past::wait_until;
+use crate::peers::{Peer, Program, Role, SECRET};
+use crate::server::{Server, Site, ask, free_address, is_here};
 use crate::upstream::{ADDRESS, Upstream};
 
 const ZONE: &str = "$TTL 600\n@ SOA ns host 5 2h 3m 4w 60\n@ NS ns\nns A 192.0.2.1\n\
@@ -181,4 +184,66 @@ fn a_zone_with_alias_records_is_transferred_as_it_is_or_not_at_all() {
     assert!(text.contains("Transfer failed"), "{text}");
     let text = transfer("transfer-alias = \"literal\"");
     assert!(text.contains("TYPE65401") && text.contains("SOA"), "{text}");
+}
+
+#[test]
+fn addresses_behind_alias_records_are_transferred_with_serials_of_their_own() {
+    if !is_here("dig") {
+        return;
+    }
+    let (keys, at_bind) = (Site::new(), free_address());
+    let secret = keys.directory.join("transfer.secret");
+    fs::write(&secret, SECRET).unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    let settings = format!(
+        "transfer-alias = \"addresses\"\nallow-transfer = [\"127.0.0.0/8\", \"key \
+         transfer\"]\nnotify = [\"{at_bind}\"]"
+    );
+    // A policy for clients does not decide about the records of a zone.
+    let rest = format!(
+        "{POOL}[[key]]\nname = \"transfer\"\nsecret-file = \"{}\"\n[[rule]]\nname = \
+         \"closed\"\nwhen = '!qname.under(\"corp.example\")'\naction = \"block\"\nanswer = \
+         \"refused\"\n",
+        secret.display()
+    );
+    let hosting = Hosting::start(ZONE, &settings, &rest);
+    let transfer = || {
+        let text = hosting.run("dig", &["corp.example", "AXFR"]);
+        let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        lines.filter(|line| !line.starts_with(';')).collect::<Vec<_>>()
+    };
+    let has = |line: &str| transfer().iter().any(|one| one == line);
+    wait_until("the addresses are known", || has("corp.example. 600 IN A 192.0.2.77"));
+    let lines = transfer();
+    for line in [
+        "near.corp.example. 30 IN A 192.0.2.9",
+        "twice.corp.example. 600 IN A 192.0.2.9",
+        "*.any.corp.example. 600 IN A 192.0.2.9",
+        "home.corp.example. 60 IN A 192.0.2.20",
+        "home.corp.example. 60 IN A 192.0.2.21",
+    ] {
+        assert!(lines.iter().any(|one| one == line), "{line}: {lines:?}");
+    }
+    // One circle does not prevent the transfer, and is named.
+    let literal: Vec<_> = lines.iter().filter(|line| line.contains("TYPE65401")).collect();
+    assert!(literal.len() == 2 && literal[0].starts_with("a.corp."), "{literal:?}");
+    let fault = "cannot resolve a.corp.example., b.corp.example.";
+    wait_until("the circle is named", || hosting.site.http_get("/health").1.contains(fault));
+    // The file has the ALIAS records, and the circle.
+    let file = hosting.site.directory.join("corp.zone");
+    hosting.site.avocet_text(&["zone", "diff", "corp.example", file.to_str().unwrap()]);
+    // This server gives the same answers.
+    assert_eq!(hosting.site.ask("near.corp.example"), (vec![192, 0, 2, 9], 30));
+
+    let role = Role::Secondary(hosting.site.dns);
+    let peer = Peer::start(Program::Bind, role, "", at_bind);
+    peer.iter().for_each(|peer| peer.wait_for("near.corp.example"));
+    hosting.site.avocet_text(&["zone", "set", "corp.example", "mail", "A", "192.0.2.99"]);
+    hosting.site.avocet_text(&["zone", "reload", "corp.example"]);
+    wait_until("the change arrives", || has("near.corp.example. 30 IN A 192.0.2.99"));
+    if peer.is_some() {
+        wait_until("the secondary has the change", || {
+            ask(at_bind, 9, "near.corp.example").0 == [192, 0, 2, 99]
+        });
+    }
 }

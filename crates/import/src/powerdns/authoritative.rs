@@ -180,8 +180,8 @@ impl Transfers {
         }
         let expands = take(settings, "outgoing-axfr-expand-alias");
         let expands = expands.filter(|setting| !matches!(&*setting.value, "" | "no"));
-        if let Some(setting) = &expands {
-            draft.note(setting, "zones with ALIAS records are not transferred");
+        if expands.is_some() {
+            draft.quiet("outgoing-axfr-expand-alias");
         }
         let [allowed, notified] = lists;
         let updates = update_clients(settings, draft);
@@ -260,8 +260,9 @@ fn add_zones(stored: Vec<Stored>, transfers: &Transfers, draft: &mut Draft) -> V
             kept
         };
         let allowed = both(zone.allow_transfer, &transfers.allowed);
-        if zone.has_alias && !allowed.is_empty() && !transfers.expands_alias {
-            table.set("transfer-alias", "literal");
+        if zone.has_alias && !allowed.is_empty() {
+            let form = if transfers.expands_alias { "addresses" } else { "literal" };
+            table.set("transfer-alias", form);
         }
         table.set_list("allow-transfer", allowed);
         let is_notifying = zone.is_notifying;

@@ -42,6 +42,24 @@ fn zone<'i>(imported: &'i Imported, name: &str) -> &'i str {
 }
 
 #[test]
+fn alias_records_are_transferred_as_by_powerdns() {
+    let rows = "INSERT INTO domains VALUES (1, 'a.example', NULL, 'MASTER', NULL, NULL);
+         INSERT INTO records VALUES (1, 'a.example', 'SOA', 'ns h 1', 3600, 0, 0),
+          (1, 'a.example', 'NS', 'ns.other.example', 3600, 0, 0),
+          (1, 'a.example', 'ALIAS', 'web.example.net', 300, 0, 0);";
+    for (settings, form) in [
+        ("", "literal"),
+        ("outgoing-axfr-expand-alias=no\n", "literal"),
+        ("outgoing-axfr-expand-alias=yes\n", "addresses"),
+        ("outgoing-axfr-expand-alias=ignore-errors\n", "addresses"),
+    ] {
+        let imported = database_of(&format!("allow-axfr-ips=192.0.2.1\n{settings}"), rows);
+        let table = zone(&imported, "a.example");
+        assert!(table.contains(&format!("transfer-alias = \"{form}\"\n")), "{settings}{table}");
+    }
+}
+
+#[test]
 fn catalogs_stay_catalogs() {
     let imported = database_of(
         "also-notify=192.0.2.7\n",

@@ -9,7 +9,7 @@ use avocet_config::transfer::{AliasTransfer, TransferClient};
 use avocet_wire::header::{HEADER_LEN, Header};
 use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{Ede, QueryView, Rcode, Rtype};
-use avocet_zone::{HostedQuestion, MAX_TSIG, OutboundTransfer, Proofs, is_newer};
+use avocet_zone::{HostedQuestion, HostedZone, MAX_TSIG, OutboundTransfer, Proofs, is_newer};
 
 use super::asked::Transport;
 use super::context::{Arrival, Client, Query, QueryContext};
@@ -70,12 +70,11 @@ fn begin(
         let text = "no version of the zone is loaded";
         return Err((Stage::Hosted, Rcode::SERVFAIL, Some(Ede::NOT_READY), text));
     };
-    let refuses = config.is_some_and(|config| config.transfer_alias == AliasTransfer::Refuse);
-    if refuses && zone.first_alias().is_some() {
-        ledger.count(ServerEvent::Refused);
-        let text = "the zone has ALIAS records: transfer-alias";
-        return Err((Stage::Refused, Rcode::REFUSED, Some(Ede::NOT_SUPPORTED), text));
-    }
+    check_aliases(config.map(|config| config.transfer_alias), zone).inspect_err(|reason| {
+        if reason.0 == Stage::Refused {
+            ledger.count(ServerEvent::Refused);
+        }
+    })?;
     let begun = OutboundTransfer::new(zone.clone(), view.header(), view.question());
     let serial = serial_of(view).filter(|_| view.qtype == Rtype::IXFR);
     if serial.is_some_and(|serial| !is_newer(zone.serial(), serial)) {
@@ -105,6 +104,21 @@ fn begin(
     place.copy_from_slice(&first);
     cx.scratch.put_transfer(Box::new(TransferRest::new(messages, permit)));
     Ok(whole(first.len()))
+}
+
+/// Checks that the ALIAS records of a zone do not prevent its transfer.
+fn check_aliases(treatment: Option<AliasTransfer>, zone: &HostedZone) -> Result<(), NoTransfer> {
+    match treatment {
+        Some(AliasTransfer::Refuse) if zone.first_alias().is_some() => {
+            let text = "the zone has ALIAS records: transfer-alias";
+            Err((Stage::Refused, Rcode::REFUSED, Some(Ede::NOT_SUPPORTED), text))
+        }
+        Some(AliasTransfer::Addresses) if zone.holds_transfers() => {
+            let text = "the addresses behind the ALIAS records are not known yet";
+            Err((Stage::Hosted, Rcode::SERVFAIL, Some(Ede::NOT_READY), text))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the draft of a message that is already written.

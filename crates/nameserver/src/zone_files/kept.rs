@@ -9,6 +9,7 @@ use avocet_config::zone::ZoneConfig;
 use avocet_wire::FoldedName;
 use avocet_zone::{HostedZone, JournalContent, OpenFile, Severity, ZoneChange, ZoneVersion};
 
+use super::addresses::KnownAddresses;
 use super::published::Publication;
 use super::signing::{KnownSigners, fault_of_signing};
 use super::{open, timers_of};
@@ -72,6 +73,8 @@ pub(super) struct KeptZone {
     pub(super) write_fault: Option<String>,
     /// The reason why `source` cannot be published, if there is one.
     pub(super) signing_fault: Option<String>,
+    /// The addresses behind its ALIAS records, if the published version has them.
+    pub(super) addresses: KnownAddresses,
     /// The last published version. Only if this server has published other records than those of
     /// the source.
     pub(super) publication: Option<Publication>,
@@ -84,6 +87,7 @@ impl KeptZone {
         let journal = ZoneJournal::at(config.journal.clone());
         Self {
             publication: Publication::kept_in(&config.published_file()),
+            addresses: KnownAddresses::kept_in(&config.addresses_file()),
             aside: journal.aside(),
             config,
             journal: Arc::new(Mutex::new(journal)),
@@ -146,6 +150,7 @@ impl KeptZone {
         open: OpenFile<'_>,
     ) -> bool {
         (self.reading, self.unsettled) = (reading, None);
+        self.addresses.look_up_soon();
         if self.config.is_fetched() && !self.config.file.exists() {
             let reason = if self.config.is_secondary() { NO_COPY } else { NOT_FETCHED };
             self.fault = Some(reason.to_owned());
@@ -365,7 +370,7 @@ impl KeptZone {
         let fault = self.fault.as_ref().or(self.signing_fault.as_ref());
         let Some(fault) = fault else {
             let fault = self.write_fault.as_ref().or(self.publication_fault.as_ref()).cloned();
-            return fault.or_else(|| {
+            return fault.or_else(|| self.addresses.fault(&self.config.id())).or_else(|| {
                 let (name, file) = (self.config.id(), self.aside.as_ref()?.display());
                 Some(format!(
                     "zone {name}: acknowledged changes contradict its edited file and are not in \

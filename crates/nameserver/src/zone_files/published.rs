@@ -21,6 +21,7 @@ use avocet_dnssec::zonemd::DigestHash;
 use avocet_zone::sign::in_thread;
 use avocet_zone::{HostedZone, ZoneVersion, is_newer};
 
+use super::addresses::KnownAddresses;
 use super::kept::KeptZone;
 use super::lock;
 use super::signing::KnownSigners;
@@ -32,6 +33,8 @@ use crate::zone_signing::{SigningError, UndigestedZone, is_small, yield_to_worke
 const MAGIC: &str = "avocet-published-1";
 /// Maximum number of octets of the file.
 const MAX_OCTETS: u64 = 256;
+/// The state of a signed zone without an earlier version whose ALIAS records are looked up.
+const AWAITING_ADDRESSES: &str = "the addresses behind its ALIAS records are not known yet";
 
 /// The form of a published zone: which records this server adds to the source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +45,9 @@ enum ZoneForm {
     Signed,
     /// This server adds a digest.
     Digested(DigestHash),
+    /// This server replaces ALIAS records by addresses. Other forms may also have addresses, which
+    /// then count as part of their source.
+    Flattened,
 }
 
 /// The last published version. It is kept on disk while other servers may have a version that the
@@ -57,17 +63,19 @@ pub(super) struct Publication {
 }
 
 impl ZoneForm {
-    const NAMES: [(Self, &'static str); 4] = [
+    const NAMES: [(Self, &'static str); 5] = [
         (Self::Plain, "plain"),
         (Self::Signed, "signed"),
         (Self::Digested(DigestHash::Sha384), "sha384"),
         (Self::Digested(DigestHash::Sha512), "sha512"),
+        (Self::Flattened, "addresses"),
     ];
 
-    fn of(config: &ZoneConfig) -> Self {
+    fn of(config: &ZoneConfig, addresses: &KnownAddresses) -> Self {
         match (&config.signing, config.digest) {
             (Some(_), _) => Self::Signed,
             (None, Some(hash)) => Self::Digested(hash),
+            (None, None) if addresses.are_used() => Self::Flattened,
             (None, None) => Self::Plain,
         }
     }
@@ -147,9 +155,18 @@ impl KeptZone {
     /// changed.
     pub(super) fn sign(&mut self, signers: &KnownSigners) -> bool {
         let Some(source) = self.source.clone() else { return false };
-        match self.made(&source, signers) {
-            Ok(zone) => {
+        self.addresses.follow(&self.config, &source);
+        if self.addresses.are_awaited() {
+            return self.await_addresses(source, signers);
+        }
+        let made = self.addresses.flattened(source, wall_secs()).and_then(|source| {
+            let zone = self.made(&source, signers)?;
+            Ok((source, zone))
+        });
+        match made {
+            Ok((source, zone)) => {
                 self.note_published(&source, &zone);
+                zone.release_transfers();
                 (self.zone, self.signing_fault) = (Some(zone), None);
                 true
             }
@@ -169,13 +186,37 @@ impl KeptZone {
         }
     }
 
+    /// Keeps the version in force until the addresses behind ALIAS records are known. After a start
+    /// without such a version, an unsigned zone is answered as it is, and not transferred. Returns
+    /// whether the version in force has changed.
+    fn await_addresses(&mut self, source: Arc<HostedZone>, signers: &KnownSigners) -> bool {
+        let is_kept = self.zone.is_some();
+        if !is_kept {
+            let signer = signers.of(&self.config);
+            let is_signed = signer.is_some();
+            self.zone = signer.and_then(|signer| lock(&signer).kept_version(wall_secs()));
+            if !is_signed {
+                source.hold_transfers();
+                self.zone = Some(source);
+            } else if self.zone.is_none() {
+                self.signing_fault = Some(AWAITING_ADDRESSES.to_owned());
+            }
+        } else if let Some(zone) = &self.zone
+            && !self.addresses.are_known()
+            && zone.first_alias().is_some()
+        {
+            zone.hold_transfers();
+        }
+        !is_kept && self.zone.is_some()
+    }
+
     /// Returns the version to serve, made from this source.
     fn made(
         &self,
         source: &Arc<HostedZone>,
         signers: &KnownSigners,
     ) -> Result<Arc<HostedZone>, SigningError> {
-        let form = ZoneForm::of(&self.config);
+        let form = ZoneForm::of(&self.config, &self.addresses);
         let last = self.last_published(source, form);
         if let (Some(signer), Some(signing)) = (signers.of(&self.config), &self.config.signing) {
             let mut signer = lock(&signer);
@@ -188,6 +229,7 @@ impl KeptZone {
         }
         if last.is_some_and(|last| last.serial == serial && last.is_of(source, form))
             && let Some(zone) = self.zone.as_ref().filter(|zone| zone.serial() == serial)
+            && !zone.holds_transfers()
         {
             return Ok(zone.clone());
         }
@@ -201,7 +243,9 @@ impl KeptZone {
             _ if self.is_fixed(source, last) => return Ok(source.clone()),
             _ => source.renumbered(serial, wall_secs()).map_err(SigningError::Renumbered)?,
         };
-        let Some(before) = &self.zone else { return Ok(Arc::new(zone)) };
+        // No other server has a version that was only answered.
+        let before = self.zone.as_ref().filter(|zone| !zone.holds_transfers());
+        let Some(before) = before else { return Ok(Arc::new(zone)) };
         let zone = zone.following(before, 0);
         // The new version has the changes of the previous version, including those that are
         // withheld from other servers.
@@ -247,7 +291,7 @@ impl KeptZone {
 
     /// Writes to disk the facts about this version that the next version depends on.
     fn note_published(&mut self, source: &Arc<HostedZone>, zone: &Arc<HostedZone>) {
-        let form = ZoneForm::of(&self.config);
+        let form = ZoneForm::of(&self.config, &self.addresses);
         let next = if form == ZoneForm::Plain && Arc::ptr_eq(source, zone) {
             let kept = self.publication.filter(|last| {
                 let is_needed = source.withhold_changes_from(last.serial);

@@ -70,7 +70,7 @@ impl ZoneFiles {
     }
 
     /// Signs a zone. Returns whether the version in force has changed.
-    fn sign_again(&self, zone: &mut KeptZone) -> bool {
+    pub(super) fn sign_again(&self, zone: &mut KeptZone) -> bool {
         let before = zone.zone.clone();
         zone.reading = self.next_reading();
         zone.sign(&self.signers)

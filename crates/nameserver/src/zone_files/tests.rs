@@ -208,7 +208,84 @@ impl Drop for OneZone {
             let _ = fs::remove_file(file);
         }
         let _ = fs::remove_file(config.published_file());
+        let _ = fs::remove_file(config.addresses_file());
     }
+}
+
+/// Returns the result of a look-up of `web.cdn.`.
+fn look_up(addresses: Option<&[&str]>) -> Vec<AddressLookUp> {
+    let parsed = |list: &[&str]| list.iter().map(|text| text.parse().unwrap()).collect();
+    let target = b"\x03web\x03cdn\x00"[..].into();
+    vec![AddressLookUp { target, addresses: addresses.map(parsed), ttl_secs: 60 }]
+}
+
+#[test]
+fn addresses_behind_aliases_are_versions_with_serials_of_their_own() {
+    let mut zone = OneZone::of("aliases", "transfer-alias = \"addresses\"");
+    let hosts = fs::read_to_string(&zone.included).unwrap();
+    fs::write(&zone.included, format!("{hosts}@ 30 ALIAS Web.CDN.\n")).unwrap();
+    let id = zone.config.id();
+    let current =
+        |files: &ZoneFiles| files.current().get(&id.name).and_then(Option::clone).unwrap();
+    // Until the first look-up, the source is answered, but not transferred.
+    let raw = zone.published(None);
+    assert!(raw.first_alias().is_some() && raw.holds_transfers());
+    let awaited = zone.files.awaiting_addresses(1_000);
+    assert_eq!((awaited.len(), &awaited[0].id), (1, &id));
+    assert_eq!(&*awaited[0].targets[0], b"\x03web\x03cdn\x00");
+    assert!(zone.files.note_addresses(&id, look_up(Some(&["192.0.2.1"])), 1_000));
+    let first = current(&zone.files);
+    assert_eq!((first.serial(), first.first_alias(), first.holds_transfers()), (2, None, false));
+    assert!(zone.files.awaiting_addresses(1_059).is_empty());
+    assert!(!zone.files.note_addresses(&id, look_up(Some(&["192.0.2.1"])), 1_060));
+    assert_eq!(current(&zone.files).version(), first.version());
+
+    // Other addresses are a new version, which other servers get as a change.
+    assert!(zone.files.note_addresses(&id, look_up(Some(&["192.0.2.2", "2001:db8::2"])), 1_120));
+    let second = current(&zone.files);
+    let change = second.changes_since(2).map(|changes| changes[0].size());
+    assert_eq!(second.serial(), 3);
+    assert_eq!(change.map(|size| (size.removed, size.added)), Some((1, 2)));
+
+    // After a restart without the network, the last addresses have the last serial.
+    zone.files = ZoneFiles::default();
+    let again = zone.published(None);
+    assert_eq!((again.version(), again.holds_transfers()), (second.version(), false));
+    assert!(!zone.files.note_addresses(&id, look_up(None), 1_180));
+    assert_eq!(current(&zone.files).version(), second.version());
+    let fault = zone.files.fault().unwrap();
+    assert!(fault.contains("zone example.: ") && fault.ends_with("resolve web.cdn."), "{fault}");
+    zone.files.note_addresses(&id, look_up(Some(&["192.0.2.2", "2001:db8::2"])), 1_190);
+    assert_eq!(zone.files.fault(), None);
+
+    // A digest covers the addresses.
+    let digested = zone.published(Some(DigestHash::Sha384));
+    assert_eq!((digested.serial(), digested.first_alias()), (4, None));
+    assert!(zone.files.note_addresses(&id, look_up(Some(&["192.0.2.3"])), 1_250));
+    assert_eq!(current(&zone.files).serial(), 5);
+    assert!(fault_of_digest(ZonemdPolicy::Verify, &current(&zone.files)).is_none());
+
+    // The records as they are get a serial of their own, too.
+    zone.config.transfer_alias = AliasTransfer::Literal;
+    let literal = zone.published(None);
+    assert_eq!((literal.serial(), literal.first_alias().is_some()), (6, true));
+    assert!(zone.files.awaiting_addresses(9_999).is_empty());
+}
+
+#[test]
+fn a_new_target_holds_a_version_back_until_it_is_looked_up_with_or_without_success() {
+    let zone = OneZone::of("targets", "transfer-alias = \"addresses\"");
+    let id = zone.config.id();
+    assert_eq!(zone.published(None).serial(), 1);
+    let hosts = fs::read_to_string(&zone.included).unwrap();
+    fs::write(&zone.included, format!("{hosts}a 30 ALIAS web.cdn.\n")).unwrap();
+    zone.set_serial_of_file(7);
+    assert_eq!(zone.published(None).serial(), 1);
+    assert!(zone.files.note_addresses(&id, look_up(None), 1_000));
+    let zones = zone.files.current();
+    let of_file = zones.get(&id.name).and_then(Option::as_ref).unwrap();
+    assert_eq!((of_file.serial(), of_file.holds_transfers()), (7, false));
+    assert!(of_file.first_alias().is_some() && zone.files.fault().is_some());
 }
 
 #[test]

@@ -65,6 +65,9 @@ pub enum SigningError {
     /// The names of pools cannot be added to the zone.
     #[error("it cannot have the names of its pools: {0}")]
     Pools(#[from] UnsoundZone),
+    /// The zone cannot have the addresses behind its ALIAS records.
+    #[error("it cannot have the addresses behind its ALIAS records: {0}")]
+    Addresses(UnsoundZone),
     /// Validators would not accept the signed zone.
     #[error("it is held back because the signed zone does not pass its review: {0}")]
     Review(#[from] ReviewFault),

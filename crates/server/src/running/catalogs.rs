@@ -271,8 +271,9 @@ impl TakenFiles {
         let mut names = BTreeSet::new();
         for zone in config.zones.iter().filter(|zone| !zone.catalog.is_member()) {
             let head = zone.provided.as_ref().and_then(|provided| provided.head.as_ref());
-            let published = zone.published_file();
-            for file in [&zone.file, &zone.journal, &published].into_iter().chain(head) {
+            let written = [zone.published_file(), zone.addresses_file()];
+            let own = [&zone.file, &zone.journal].into_iter().chain(&written);
+            for file in own.chain(head) {
                 // A symbolic link occupies its own name and the name of the file that it points to.
                 let places = [whole(file), located(file)];
                 let places = places.iter().filter_map(|file| Some((file.parent()?, file)));
@@ -287,7 +288,7 @@ impl TakenFiles {
     pub(crate) fn has(&self, zone: &[u8]) -> bool {
         let file = ZoneConfig::member_file(zone, &self.data);
         let with = |extension| file.with_added_extension(extension);
-        let files = [with("journal"), with("published"), file.clone()];
+        let files = [with("journal"), with("published"), with("addresses"), file.clone()];
         files.iter().filter_map(|file| file.file_name()).any(|name| self.names.contains(name))
     }
 }
@@ -486,7 +487,8 @@ impl SavedMembership {
 
 /// Deletes the copy of a zone.
 pub(crate) fn purge(zone: &ZoneConfig) {
-    for file in [&zone.file, &zone.journal, &zone.published_file()] {
+    let written = [zone.published_file(), zone.addresses_file()];
+    for file in [&zone.file, &zone.journal].into_iter().chain(&written) {
         if let Err(error) = fs::remove_file(file)
             && error.kind() != io::ErrorKind::NotFound
         {

@@ -5,6 +5,7 @@
 //! and reads counters.
 
 pub(crate) mod access_requests;
+mod alias_targets;
 pub(crate) mod catalogs;
 pub(crate) mod certificate;
 pub(crate) mod conditions;

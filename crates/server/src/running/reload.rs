@@ -30,7 +30,7 @@ use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
 use avocet_nameserver::trust::LearntTrust;
 use avocet_nameserver::upstream_addresses::UpstreamAddresses;
-use avocet_nameserver::zone_files::{ZoneChangeError, ZoneFiles};
+use avocet_nameserver::zone_files::{AddressLookUp, ZoneChangeError, ZoneFiles};
 use avocet_resolver::Introduction;
 use avocet_revisions::ChangeOrigin;
 use avocet_wire::{FoldedName, FoldedNameBuf};
@@ -447,6 +447,18 @@ impl Reloader {
     /// Unix second.
     pub(crate) fn sign_zones(&self, now_secs: u64) {
         if self.zones.sign_due(now_secs) {
+            self.apply_zones();
+        }
+    }
+
+    /// Publishes a zone with the addresses behind its ALIAS records. `now_secs` is the Unix second.
+    pub(crate) fn publish_addresses(
+        &self,
+        id: &ZoneId,
+        looked_up: Vec<AddressLookUp>,
+        now_secs: u64,
+    ) {
+        if self.zones.note_addresses(id, looked_up, now_secs) {
             self.apply_zones();
         }
     }

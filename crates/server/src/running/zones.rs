@@ -15,9 +15,9 @@ use avocet_nameserver::clock::wall_secs;
 use avocet_wire::{NameBuf, Rtype};
 use avocet_zone::ZoneId;
 
-use super::Running;
 use super::conditions::Condition;
 use super::secondaries::Secondaries;
+use super::{Running, alias_targets};
 use crate::turns::Turns;
 
 /// Time between checks of the files.
@@ -42,6 +42,8 @@ pub(crate) struct ZoneWatch {
     pub(crate) databases: super::databases::DatabaseListeners,
     /// Whether a thread queries parent zones for DS records.
     is_asking: AtomicBool,
+    /// Whether a thread looks up the targets of ALIAS records.
+    pub(super) is_looking_up: AtomicBool,
     /// The turns of requests that read zones.
     pub(crate) reloads: Arc<Turns>,
 }
@@ -55,6 +57,7 @@ impl Default for ZoneWatch {
             #[cfg(feature = "postgres")]
             databases: super::databases::DatabaseListeners::default(),
             is_asking: AtomicBool::new(false),
+            is_looking_up: AtomicBool::new(false),
             reloads: Arc::new(Turns::new(MAX_RELOADS)),
         }
     }
@@ -117,6 +120,7 @@ fn work(running: &Arc<Running>) {
         running.zone_watch.secondaries.note(begun);
         running.reloader.sign_zones(wall_secs());
         ask_parents(running);
+        alias_targets::look_up(running);
         running.conditions.set(Condition::Zones, zones.fault());
         running.conditions.set(Condition::Catalogs, running.reloader.catalogs.fault());
         running.conditions.set(Condition::Signing, zones.signing_fault());

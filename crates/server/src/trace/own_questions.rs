@@ -1,4 +1,5 @@
-//! Resolves the names of hosts that the server itself must reach, such as the servers of lists.
+//! Resolves the names of hosts that the server itself must reach, such as the servers of lists, and
+//! names whose records it publishes.
 //!
 //! They are resolved like the names in client queries, with local records and the resolver, but
 //! without policy, rate limit and `allow`. Otherwise, a list could block the updates of lists,
@@ -7,9 +8,11 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use avocet_client::stub::addresses_in;
+use avocet_client::ClientError;
+use avocet_client::stub::{addresses_in, records_in};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
+use avocet_wire::{FoldedName, Rtype};
 
 use crate::error::LookupError;
 use crate::trace::{self, Resolution, TraceQuestion};
@@ -34,17 +37,42 @@ pub(crate) fn addresses(shared: &Shared, host: &str) -> Result<Vec<IpAddr>, Look
     }
 }
 
+/// Returns the data of the records of a name and a type, with their highest TTL in seconds. There
+/// are none if the name does not exist.
+///
+/// # Errors
+/// The name cannot be resolved.
+pub(crate) fn records(
+    shared: &Shared,
+    name: FoldedName<'_>,
+    rtype: Rtype,
+) -> Result<(Vec<Vec<u8>>, u32), LookupError> {
+    let host = name.to_buf().to_string();
+    let asked = TraceQuestion::about(name.to_buf(), Some(rtype));
+    let message = message_for(shared, &host, &asked)?;
+    records_in(&message, rtype).map_err(|error| match error {
+        ClientError::Rcode(rcode) => LookupError::Rcode(host, rcode),
+        _ => LookupError::NoAnswer(host),
+    })
+}
+
 fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, LookupError> {
-    let state = shared.snapshot();
     let asked = TraceQuestion::read(host, Some(rtype))?;
+    let message = message_for(shared, host, &asked)?;
+    addresses_in(&message).map_err(|rcode| LookupError::Rcode(host.to_owned(), rcode))
+}
+
+/// Returns the message with the answer to a question about this host.
+fn message_for(shared: &Shared, host: &str, asked: &TraceQuestion) -> Result<Vec<u8>, LookupError> {
+    let state = shared.snapshot();
     let rehearsal = Rehearsal::new(
         (&shared.name_server, &state),
         IpAddr::from(Ipv4Addr::LOCALHOST),
         At::Now(wall_secs()),
     );
-    let message = match rehearsal.begin_without_policy(asked.question().view()) {
-        Ended::Reply { message, .. } => message,
-        Ended::Silent(_) => return Err(LookupError::NoAnswer(host.to_owned())),
+    match rehearsal.begin_without_policy(asked.question().view()) {
+        Ended::Reply { message, .. } => Ok(message),
+        Ended::Silent(_) => Err(LookupError::NoAnswer(host.to_owned())),
         // The question is about the name itself, or about the target of its local aliases.
         Ended::Wait(miss) => {
             let Resolution { message, failure, .. } =
@@ -52,8 +80,7 @@ fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, Look
             if let Some(failure) = failure {
                 return Err(LookupError::Unresolved(host.to_owned(), failure.text));
             }
-            message
+            Ok(message)
         }
-    };
-    addresses_in(&message).map_err(|rcode| LookupError::Rcode(host.to_owned(), rcode))
+    }
 }

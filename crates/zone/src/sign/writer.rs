@@ -2,6 +2,7 @@
 
 use std::num::Wrapping;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use avocet_dnssec::rrsig::Rrsig;
@@ -516,6 +517,7 @@ impl Assembly {
             changes: Vec::new(),
             withheld_from: OnceLock::new(),
             online: OnceLock::new(),
+            holds_transfers: AtomicBool::new(false),
         };
         Ok(Written { zone, made, kept, earliest_secs: earliest_secs.ok_or(SignFault::NoKey)? })
     }

@@ -1,0 +1,309 @@
+//! The addresses behind the ALIAS records of zones that are published with these addresses. They
+//! are looked up elsewhere.
+//!
+//! ```text
+//! first look-up of each target --> a version with the addresses
+//! other addresses ---------------> the next version
+//! a target that is not resolved -> its last addresses stay; without any, its ALIAS record
+//! ```
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use avocet_config::transfer::AliasTransfer;
+use avocet_config::zone::ZoneConfig;
+use avocet_wire::NameBuf;
+use avocet_zone::{HostedZone, TargetAddresses, ZoneId};
+
+use super::ZoneFiles;
+use crate::disk;
+use crate::zone_signing::SigningError;
+
+/// Shortest time between look-ups, in seconds: each change is a version of the zone, which all
+/// other servers transfer.
+const MIN_REFRESH_SECS: u32 = 60;
+/// Longest time between look-ups, in seconds.
+const MAX_REFRESH_SECS: u32 = 3_600;
+/// Time after which a target that was not resolved is looked up again, in seconds.
+const RETRY_SECS: u64 = 10;
+/// The first line of the file with the last addresses. Each other line has a target, as its wire
+/// form in hexadecimal digits, and its addresses.
+const MAGIC: &str = "avocet-addresses-1";
+/// Maximum number of octets of the file.
+const MAX_OCTETS: u64 = 64 << 20;
+/// Maximum number of targets in the description of a fault.
+const MAX_SHOWN: usize = 3;
+
+/// The addresses behind the ALIAS records of a zone.
+#[derive(Clone, Default)]
+pub(super) struct KnownAddresses {
+    /// The folded targets of the source; empty if the zone is published in another way.
+    targets: BTreeSet<Box<[u8]>>,
+    /// The last addresses of targets.
+    of_targets: TargetAddresses,
+    /// The targets that the last look-up did not resolve.
+    unresolved: BTreeSet<Box<[u8]>>,
+    /// The Unix seconds of the last and of the next look-up.
+    looked_up_at_secs: u64,
+    due_secs: u64,
+}
+
+/// A zone whose targets must be looked up now.
+pub struct AwaitedAddresses {
+    /// The zone.
+    pub id: ZoneId,
+    /// The folded targets in wire form.
+    pub targets: Vec<Box<[u8]>>,
+}
+
+/// The result of the look-up of a target.
+pub struct AddressLookUp {
+    /// The folded target in wire form.
+    pub target: Box<[u8]>,
+    /// The addresses; `None` if the target could not be resolved.
+    pub addresses: Option<BTreeSet<IpAddr>>,
+    /// The TTL of the addresses in seconds.
+    pub ttl_secs: u32,
+}
+
+impl KnownAddresses {
+    /// Reads the last addresses, which other servers have since before a restart.
+    pub(super) fn kept_in(path: &Path) -> Self {
+        let read = disk::read(path, MAX_OCTETS).and_then(|octets| {
+            let damaged = || io::Error::from(io::ErrorKind::InvalidData);
+            let Some(octets) = octets else { return Ok(TargetAddresses::new()) };
+            std::str::from_utf8(&octets).ok().and_then(read_addresses).ok_or_else(damaged)
+        });
+        let of_targets = read.unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot read {}", path.display());
+            TargetAddresses::new()
+        });
+        Self { of_targets, ..Self::default() }
+    }
+
+    /// Writes the last addresses to disk.
+    fn keep(&self, path: &Path) {
+        let make = || path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        let text = text_of(&self.of_targets);
+        if let Err(error) = make().and_then(|()| disk::replace(path, &[text.as_bytes()])) {
+            tracing::error!(%error, "cannot keep the addresses behind ALIAS records on disk");
+        }
+    }
+
+    /// Notes the targets of a source.
+    pub(super) fn follow(&mut self, config: &ZoneConfig, source: &HostedZone) {
+        self.targets = match config.transfer_alias {
+            AliasTransfer::Addresses => source.alias_targets(),
+            AliasTransfer::Refuse | AliasTransfer::Literal => BTreeSet::new(),
+        };
+        let targets = &self.targets;
+        self.of_targets.retain(|target, _| targets.contains(target));
+        self.unresolved.retain(|target| targets.contains(target));
+    }
+
+    /// Returns whether the zone is published with addresses.
+    pub(super) fn are_used(&self) -> bool {
+        !self.targets.is_empty()
+    }
+
+    /// Returns whether there was a look-up.
+    pub(super) fn are_known(&self) -> bool {
+        !self.of_targets.is_empty() || !self.unresolved.is_empty()
+    }
+
+    /// Returns whether a target was never looked up.
+    pub(super) fn are_awaited(&self) -> bool {
+        let is_known = |target: &[u8]| {
+            self.of_targets.contains_key(target) || self.unresolved.contains(target)
+        };
+        !self.targets.iter().all(|target| is_known(target))
+    }
+
+    /// Lets the targets be looked up at the next opportunity.
+    pub(super) const fn look_up_soon(&mut self) {
+        self.due_secs = 0;
+    }
+
+    fn is_due(&self, now_secs: u64) -> bool {
+        // The clock may have gone back.
+        let is_time = now_secs >= self.due_secs || now_secs < self.looked_up_at_secs;
+        self.are_used() && (is_time || self.are_awaited())
+    }
+
+    /// Keeps the results of a look-up. Returns whether another version must be published.
+    fn note(&mut self, looked_up: Vec<AddressLookUp>, now_secs: u64) -> bool {
+        let was_awaited = self.are_awaited();
+        let before = self.of_targets.clone();
+        let mut refresh_secs = MAX_REFRESH_SECS;
+        self.unresolved.clear();
+        for one in looked_up.into_iter().filter(|one| self.targets.contains(&one.target)) {
+            match one.addresses {
+                Some(addresses) => {
+                    refresh_secs = refresh_secs.min(one.ttl_secs);
+                    self.of_targets.insert(one.target, addresses);
+                }
+                None => drop(self.unresolved.insert(one.target)),
+            }
+        }
+        let refresh_secs = u64::from(refresh_secs.max(MIN_REFRESH_SECS));
+        let wait_secs = if self.unresolved.is_empty() { refresh_secs } else { RETRY_SECS };
+        (self.looked_up_at_secs, self.due_secs) = (now_secs, now_secs + wait_secs);
+        was_awaited && !self.are_awaited() || before != self.of_targets
+    }
+
+    /// Returns the source with the known addresses.
+    ///
+    /// # Errors
+    /// The zone would have errors.
+    pub(super) fn flattened(
+        &self,
+        source: Arc<HostedZone>,
+        now_secs: u64,
+    ) -> Result<Arc<HostedZone>, SigningError> {
+        if !self.are_used() {
+            return Ok(source);
+        }
+        let zone = source.with_addresses(&self.of_targets, now_secs);
+        zone.map(Arc::new).map_err(SigningError::Addresses)
+    }
+
+    /// Returns one sentence about targets that are not resolved.
+    pub(super) fn fault(&self, zone: &ZoneId) -> Option<String> {
+        let first = self.unresolved.iter().take(MAX_SHOWN);
+        let mut shown: Vec<_> =
+            first.filter_map(|name| Some(NameBuf::from_wire(name).ok()?.to_string())).collect();
+        let rest = self.unresolved.len() - shown.len();
+        if rest > 0 {
+            shown.push(format!("{rest} more"));
+        }
+        (!shown.is_empty()).then(|| {
+            let targets = shown.join(", ");
+            format!(
+                "zone {zone}: other servers have old addresses or none behind its ALIAS records, \
+                 because this server cannot resolve {targets}"
+            )
+        })
+    }
+}
+
+impl ZoneFiles {
+    /// Returns the zones whose targets of ALIAS records must be looked up now. `now_secs` is the
+    /// time since 1970.
+    pub fn awaiting_addresses(&self, now_secs: u64) -> Vec<AwaitedAddresses> {
+        let kept = self.kept();
+        let due = kept
+            .iter()
+            .filter(|(_, zone)| zone.source.is_some() && zone.addresses.is_due(now_secs));
+        due.map(|(id, zone)| AwaitedAddresses {
+            id: id.clone(),
+            targets: zone.addresses.targets.iter().cloned().collect(),
+        })
+        .collect()
+    }
+
+    /// Records the results of a look-up, and publishes the zone with them. Returns whether another
+    /// version is in force. `now_secs` is the time since 1970.
+    pub fn note_addresses(
+        &self,
+        id: &ZoneId,
+        looked_up: Vec<AddressLookUp>,
+        now_secs: u64,
+    ) -> bool {
+        let noted = self.alter(id, |zone, _| {
+            let is_changed = zone.addresses.note(looked_up, now_secs);
+            if is_changed {
+                zone.addresses.keep(&zone.config.addresses_file());
+            }
+            is_changed && !zone.addresses.are_awaited() && self.sign_again(zone)
+        });
+        noted == Some(true)
+    }
+}
+
+fn text_of(of_targets: &TargetAddresses) -> String {
+    let mut text = format!("{MAGIC}\n");
+    for (target, addresses) in of_targets {
+        // Writing to a String does not fail.
+        for octet in target {
+            let _ = write!(text, "{octet:02x}");
+        }
+        for address in addresses {
+            let _ = write!(text, " {address}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn read_addresses(text: &str) -> Option<TargetAddresses> {
+    let lines = text.strip_prefix(MAGIC)?.strip_prefix('\n')?.lines();
+    let read = |line: &str| {
+        let mut words = line.split(' ');
+        let digits = words.next()?.as_bytes().chunks(2);
+        let octet = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let target: Option<Box<[u8]>> = digits.map(octet).collect();
+        let addresses: Option<BTreeSet<IpAddr>> = words.map(|word| word.parse().ok()).collect();
+        Some((target?, addresses?))
+    };
+    lines.map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(target: &[u8], addresses: Option<&[&str]>, ttl_secs: u32) -> AddressLookUp {
+        let parsed = |list: &[&str]| list.iter().map(|text| text.parse().unwrap()).collect();
+        AddressLookUp { target: target.into(), addresses: addresses.map(parsed), ttl_secs }
+    }
+
+    const A: &[u8] = b"\x01a\x00";
+    const B: &[u8] = b"\x01b\x00";
+
+    fn known() -> KnownAddresses {
+        KnownAddresses { targets: [A.into(), B.into()].into(), ..KnownAddresses::default() }
+    }
+
+    #[test]
+    fn addresses_are_published_after_the_first_look_up_and_after_each_change() {
+        let mut known = known();
+        assert!(known.is_due(0) && known.are_awaited());
+        assert!(known.note(vec![found(A, Some(&["192.0.2.1"]), 300), found(B, None, 0)], 1_000));
+        assert!(!known.are_awaited());
+        // A target that is not resolved is soon looked up again.
+        assert!(!known.is_due(1_000 + RETRY_SECS - 1) && known.is_due(1_000 + RETRY_SECS));
+        let fault = known.fault(&ZoneId::common(b"\x07example\x00")).unwrap();
+        assert!(fault.contains("example") && fault.ends_with("resolve b."), "{fault}");
+        // The last addresses stay.
+        assert!(!known.note(vec![found(A, None, 0), found(B, None, 0)], 1_010));
+        assert_eq!(known.of_targets.len(), 1);
+        let both = || vec![found(A, Some(&["192.0.2.1"]), 300), found(B, Some(&[]), 900)];
+        assert!(known.note(both(), 1_020));
+        assert_eq!(known.fault(&ZoneId::common(b"\x07example\x00")), None);
+        assert!(!known.is_due(1_319) && known.is_due(1_320));
+        assert!(!known.note(both(), 1_320));
+        assert!(known.note(vec![found(A, Some(&["192.0.2.2"]), 1)], 1_620));
+        assert!(!known.is_due(1_679) && known.is_due(1_680));
+        known.look_up_soon();
+        assert!(known.is_due(1_621));
+    }
+
+    #[test]
+    fn the_file_is_read_as_it_was_written_and_damage_is_noticed() {
+        let mut known = known();
+        known.note(
+            vec![found(A, Some(&["192.0.2.1", "2001:db8::1"]), 0), found(B, Some(&[]), 0)],
+            0,
+        );
+        let text = text_of(&known.of_targets);
+        assert_eq!(read_addresses(&text), Some(known.of_targets));
+        for text in ["", "avocet-addresses-1", "avocet-addresses-1\nx", "avocet-addresses-1\n00 x"]
+        {
+            assert_eq!(read_addresses(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The look-up of the targets of ALIAS records, for zones that are published with the addresses of
+//! the targets. It runs on a thread of its own while look-ups are due: a target that is not
+//! resolved delays no zone. The targets are resolved without the policy, as for the answers.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::zone_files::{AddressLookUp, AwaitedAddresses};
+use avocet_wire::{FoldedName, Rtype};
+use avocet_worker::state::Shared;
+
+use super::Running;
+use super::conditions::Condition;
+use crate::error::LookupError;
+use crate::trace::own_questions;
+
+/// The log line after a panic of the thread.
+const FAULT: &str = "a panic ended the look-up of the addresses behind ALIAS records; it is done \
+                     again when it is next due";
+
+/// Looks up the targets that are due, unless this is in progress.
+pub(super) fn look_up(running: &Arc<Running>) {
+    let is_looking_up = &running.zone_watch.is_looking_up;
+    if is_looking_up.load(Ordering::Acquire) {
+        return;
+    }
+    let zones = running.reloader.zones.awaiting_addresses(wall_secs());
+    if zones.is_empty() {
+        return;
+    }
+    is_looking_up.store(true, Ordering::Release);
+    let looking = running.clone();
+    let work = move || {
+        looking.conditions.contain(Condition::Threads, FAULT, || {
+            zones.iter().for_each(|zone| look_up_zone(&looking, zone));
+        });
+        looking.zone_watch.is_looking_up.store(false, Ordering::Release);
+    };
+    if let Err(error) = thread::Builder::new().name("aliases".to_owned()).spawn(work) {
+        tracing::error!(%error, "cannot start a thread that looks up the targets of ALIAS records");
+        is_looking_up.store(false, Ordering::Release);
+    }
+}
+
+fn look_up_zone(running: &Running, zone: &AwaitedAddresses) {
+    let looked_up = zone.targets.iter().map(|target| {
+        let found = addresses_of(&running.shared, target);
+        let found = found.inspect_err(|error| {
+            tracing::debug!(%error, "zone {}: cannot look up the target of an alias", zone.id);
+        });
+        found.unwrap_or_else(|_| AddressLookUp {
+            target: target.clone(),
+            addresses: None,
+            ttl_secs: 0,
+        })
+    });
+    running.reloader.publish_addresses(&zone.id, looked_up.collect(), wall_secs());
+}
+
+/// Returns the addresses of a target, none if it does not exist.
+fn addresses_of(shared: &Shared, target: &[u8]) -> Result<AddressLookUp, LookupError> {
+    let name = FoldedName::from_folded_unchecked(target);
+    let (four, four_ttl_secs) = own_questions::records(shared, name, Rtype::A)?;
+    let (six, six_ttl_secs) = own_questions::records(shared, name, Rtype::AAAA)?;
+    let four = four.iter().filter_map(|data| <[u8; 4]>::try_from(&**data).ok().map(IpAddr::from));
+    let six = six.iter().filter_map(|data| <[u8; 16]>::try_from(&**data).ok().map(IpAddr::from));
+    let addresses: BTreeSet<IpAddr> = four.chain(six).collect();
+    // An RRset without records has no TTL here.
+    let ttls = [four_ttl_secs, six_ttl_secs].into_iter().filter(|secs| *secs > 0);
+    let ttl_secs = ttls.min().unwrap_or(0);
+    Ok(AddressLookUp { target: target.into(), addresses: Some(addresses), ttl_secs })
+}
