@@ -14,6 +14,7 @@
 mod action;
 mod check;
 mod code;
+mod determinize;
 mod fault;
 mod fold;
 mod index;

@@ -13,6 +13,9 @@ use regex_automata::meta::Regex;
 use super::{MAX_ALL_PATTERNS, MAX_PATTERN, MAX_PATTERN_DEPTH, MAX_PATTERN_MEMORY};
 use crate::{PolicyError, expression};
 
+/// Number of octets of a compiled pattern above which it is tried alone before it joins a group.
+const LARGE_PATTERN: usize = 8 << 10;
+
 /// A test of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TextTest {
@@ -71,6 +74,12 @@ impl TextTest {
             Self::EndsWith(end) => is_of_name(end) && !end.ends_with('.'),
             Self::Contains(part) => is_of_name(part),
         }
+    }
+
+    /// Reports whether the test is a pattern much larger than `^ads?[0-9]*\.`, so that it may be
+    /// exponential.
+    pub(super) fn is_large(&self) -> bool {
+        matches!(self, Self::Matches(pattern) if pattern.regex.memory_usage() > LARGE_PATTERN)
     }
 
     /// Returns a regular expression that makes the same test.
