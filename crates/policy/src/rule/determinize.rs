@@ -21,7 +21,7 @@ use super::text::TextTest;
 use crate::expression;
 
 /// Steps for all automata of a program, in addition to [`STEPS_A_PATTERN`]: a few seconds. A step
-/// takes one to six nanoseconds, because it stands for up to three visits.
+/// takes one to six nanoseconds, because it covers up to three visits.
 const STEPS: usize = 1 << 30;
 /// Steps for each pattern: what one like `^(.+[_.-])?ads?[0-9]*\.` takes in a full group. Many
 /// ordinary patterns therefore do not use up the steps.

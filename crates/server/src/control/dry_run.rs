@@ -3,8 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 
-use avocet_config::edit::KeyEdit;
-use avocet_config::{Config, environment};
+use avocet_config::Config;
 use avocet_control::dry_run::{DryRunFound, PolicyDryRun};
 use avocet_control::lists::AtWork;
 use avocet_control::log_fault::LogFault;
@@ -12,7 +11,7 @@ use avocet_control::{ControlError, Parts};
 
 use super::PATIENCE;
 use super::log::directory;
-use super::revisions::{key_edits, refused};
+use super::revisions::{CHECK_PATIENCE, key_edits, refused};
 use crate::dry_run::background::{self, Proposal};
 use crate::query_log::filter::stored_filter;
 use crate::running::Running;
@@ -61,18 +60,15 @@ pub(super) fn run(
 
 /// Returns the proposed configuration.
 fn proposed(running: &Running, request: &PolicyDryRun) -> Result<Config, ControlError> {
+    if request.text.is_some() && !request.edits.is_empty() {
+        let both = "give either changes or a whole text";
+        return Err(ControlError::InvalidEdit(both.to_owned()));
+    }
     let reloader = &running.reloader;
-    let text = match &request.text {
-        Some(_) if !request.edits.is_empty() => {
-            let both = "give either changes or a whole text";
-            return Err(ControlError::InvalidEdit(both.to_owned()));
-        }
-        Some(text) => text.clone(),
-        None => {
-            let edits: Vec<KeyEdit<'_>> = key_edits(&request.edits);
-            reloader.check_edit(&edits).map_err(refused)?.changed
-        }
+    let turn = reloader.turn_to_check(CHECK_PATIENCE)?;
+    let config = match &request.text {
+        Some(text) => reloader.check_text(text, &turn),
+        None => reloader.check_edit(&key_edits(&request.edits), &turn).map(|edit| edit.config),
     };
-    Config::from_text(reloader.path(), &text, &environment().collect())
-        .map_err(|error| ControlError::ConfigurationRefused(error.to_string()))
+    config.map_err(refused)
 }

@@ -18,7 +18,7 @@ use crate::running::Running;
 use crate::running::reload;
 
 /// Longest wait for another check of the configuration.
-const CHECK_PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const CHECK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Returns the result of a reload as a reply.
 pub(super) fn reloaded(done: reload::Reloaded) -> Reloaded {
@@ -135,8 +135,8 @@ pub(super) fn check(
     running: &Running,
     edits: &[ConfigEdit],
 ) -> Result<CheckedChange, ControlError> {
-    let _turn = running.reloader.checks.take(CHECK_PATIENCE).ok_or(ControlError::TooManyChecks)?;
-    let checked = running.reloader.check_edit(&key_edits(edits)).map_err(refused)?;
+    let turn = running.reloader.turn_to_check(CHECK_PATIENCE)?;
+    let checked = running.reloader.check_edit(&key_edits(edits), &turn).map_err(refused)?;
     let text = unified(("present", &checked.present), ("changed", &checked.changed));
     Ok(CheckedChange { text, warnings: checked.doubts })
 }

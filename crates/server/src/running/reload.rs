@@ -51,7 +51,10 @@ use crate::turns::Turns;
 use avocet_worker::state::Shared;
 use avocet_worker::upstream_tls;
 
+mod checks;
 mod members;
+
+use checks::MAX_CHECKS;
 
 /// Maximum number of times that a file is read if it changes while it is read.
 const MAX_READS: usize = 8;
@@ -60,9 +63,6 @@ const MAX_READS: usize = 8;
 const LONGEST_TURN: Duration = Duration::from_secs(1);
 /// Time between two checks whether the workers use the new snapshot.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-
-/// Maximum number of checks at once: each may use a processor for seconds.
-const MAX_CHECKS: usize = 1;
 
 /// The component that builds snapshots and puts them in force, one at a time.
 pub(crate) struct Reloader {
@@ -86,7 +86,7 @@ pub(crate) struct Reloader {
     /// The results of reading the geo database.
     pub(crate) geo: GeoReads,
     /// The turns of checks: a costly one must not take all places for requests.
-    pub(crate) checks: Arc<Turns>,
+    checks: Arc<Turns>,
 }
 
 /// The result of a reload.
@@ -100,16 +100,6 @@ pub(crate) struct Reloaded {
     pub(crate) removed: Removed,
     /// The revision in force.
     pub(crate) revision: Option<u32>,
-}
-
-/// A valid edit of the configuration file.
-pub(crate) struct CheckedEdit {
-    /// The text of the file before the edit.
-    pub(crate) present: String,
-    /// The text after the edit.
-    pub(crate) changed: String,
-    /// Settings without effect in the changed text.
-    pub(crate) doubts: Vec<String>,
 }
 
 /// A validated configuration that is about to come into force.
@@ -185,19 +175,6 @@ impl Reloader {
         }
         let change = Change { origin: ChangeOrigin::Edit, by, write: FileWrite::Must(file) };
         self.submit(|| self.validated(edited(&text, edits)?, change))
-    }
-
-    /// Checks an edit of the configuration file without making it.
-    ///
-    /// # Errors
-    /// The file cannot be read, or the result has errors.
-    pub(crate) fn check_edit(&self, edits: &[KeyEdit<'_>]) -> Result<CheckedEdit, BackgroundError> {
-        let present = self.base(&self.revisions.quiet_text()?);
-        let changed = edited(&present, edits)?;
-        let config = Config::from_text(self.path(), &changed, &environment().collect())?;
-        let doubts = config.doubts.iter().map(ToString::to_string);
-        let doubts = doubts.chain(fault_of_certificate(&config.web)).collect();
-        Ok(CheckedEdit { present, changed, doubts })
     }
 
     /// Returns the text to edit: the text of the file, or the text in force if a rollback could not

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use avocet_config::Config;
 use avocet_config::edit::KeyEdit;
+use avocet_control::ControlError;
 use avocet_control::revisions::ChangeReach;
 use avocet_nameserver::policy::Parts;
 use avocet_nameserver::query::cookie::CookieSecrets;
@@ -99,6 +100,23 @@ fn history(reloader: &Reloader) -> Vec<(u32, ChangeOrigin)> {
 
 fn text_of(reloader: &Reloader, number: u32) -> String {
     reloader.revisions.read(|store| store.text(number)).unwrap()
+}
+
+#[test]
+fn one_proposed_configuration_is_checked_at_a_time() {
+    let site = Site::new("checks", TEXT);
+    let reloader = site.start();
+    let edits = [KeyEdit { key: "policy.block-ttl-secs", value: Some("7") }];
+    let first = reloader.turn_to_check(Duration::ZERO).unwrap();
+    // The first check is in progress, whether its client still waits or not.
+    let second = reloader.turn_to_check(Duration::ZERO);
+    assert!(matches!(second, Err(ControlError::TooManyChecks)));
+    let checked = reloader.check_edit(&edits, &first).unwrap();
+    assert_eq!(checked.changed, TEXT.replace("60", "7"));
+    assert_eq!((checked.present.as_str(), site.text().as_str()), (TEXT, TEXT));
+    drop(first);
+    let next = reloader.turn_to_check(Duration::ZERO).unwrap();
+    assert!(reloader.check_text("[policy]\nblock-ttl-secs = true\n", &next).is_err());
 }
 
 #[test]
