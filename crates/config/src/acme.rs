@@ -2,16 +2,21 @@
 
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use avocet_zone::TsigKey;
 use toml::{Table, Value};
 
 pub use super::acme_spec::AcmeChallenge;
 use super::acme_spec::AcmeSpec;
 use super::check::Check;
 use super::host_name::host_name;
+use super::key::KeyConfig;
 use super::name::{shown as shown_name, typed_name};
-use super::setting::{List, Setting};
+use super::setting::{FromText, List, Setting};
+use super::upstream::ServerAddress;
 use super::zone::ZoneConfig;
 
 /// The directory of Let's Encrypt.
@@ -33,23 +38,37 @@ pub struct AcmeConfig {
     pub challenge: AcmeChallenge,
     /// The addresses for proofs by HTTP.
     pub http_listen: Vec<SocketAddr>,
+    /// The server with the zones of names that are in no hosted zone, for proofs by DNS.
+    pub update: Option<UpdateServer>,
     /// The file with the authorities of the directory's own certificate.
     pub ca: Option<PathBuf>,
     /// The directory with the account, the certificate and its key.
     pub storage: PathBuf,
 }
 
+/// A server that changes records of its zones as updates demand (RFC 2136).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpdateServer {
+    /// The address of the server.
+    pub server: SocketAddr,
+    /// The key that signs the messages of both sides.
+    pub key: Arc<TsigKey>,
+}
+
 /// The parts of the configuration that the table refers to.
 pub(super) struct AcmeContext<'c> {
     /// The hosted zones.
     pub(super) zones: &'c [ZoneConfig],
+    /// The keys for updates.
+    pub(super) keys: &'c [KeyConfig],
     /// The data directory.
     pub(super) data: &'c Path,
 }
 
 impl AcmeConfig {
     /// Returns the hosted zone that `_acme-challenge` below a name is in. The proof by DNS goes
-    /// there. A leading `*.` of the name is ignored (RFC 8555 §8.4).
+    /// there, or else to the server of [`Self::update`]. A leading `*.` of the name is ignored (RFC
+    /// 8555 §8.4).
     ///
     /// # Errors
     /// No hosted zone has the name, or the records of the zone are changed elsewhere.
@@ -76,10 +95,16 @@ impl AcmeConfig {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProofZoneFault {
     /// No hosted zone has the name.
-    #[error("no [[zone]] of this server has the name {0}, so that dns-01 cannot prove its control")]
+    #[error(
+        "no [[zone]] of this server has the name {0}: to prove its control, dns-01 needs \
+         `update-server` and `update-key`"
+    )]
     Missing(String),
     /// The records of the zone come from a primary or from a provider.
-    #[error("the zone {0} is changed elsewhere, so that dns-01 cannot show a proof in it")]
+    #[error(
+        "the zone {0} is changed elsewhere: to show a proof in it, dns-01 needs `update-server` \
+         and `update-key`"
+    )]
     Elsewhere(String),
 }
 
@@ -116,6 +141,8 @@ pub(super) fn acme(
         Setting(None) => default_http_listen(),
         written => check.addresses(written),
     };
+    let update_at = spec.update_server.span();
+    let update = update_server(spec.update_server, spec.update_key, context.keys, check);
     let ca = check.optional_path(spec.ca);
     let storage = check.optional_path(spec.storage).unwrap_or_else(|| context.data.join("acme"));
     let at = at.filter(|_| !names.is_empty())?;
@@ -125,16 +152,21 @@ pub(super) fn acme(
         check.fault(at.clone(), message);
     }
     let challenge_at = challenge_at.unwrap_or(at);
-    if challenge == AcmeChallenge::Dns01 {
-        for fault in names.iter().filter_map(|one| AcmeConfig::proof_zone(context.zones, one).err())
-        {
-            check.fault(challenge_at.clone(), fault);
-        }
+    let faults = || names.iter().filter_map(|one| AcmeConfig::proof_zone(context.zones, one).err());
+    let is_by_dns = challenge == AcmeChallenge::Dns01;
+    if update.is_some() && (!is_by_dns || faults().next().is_none()) {
+        let message = "`update-server` has no effect: it is for `challenge = \"dns-01\"` with \
+                       names in no hosted zone of this server";
+        check.doubt(update_at.unwrap_or_default(), message);
+    }
+    if is_by_dns {
+        let faults = faults().filter(|_| update.is_none());
+        faults.for_each(|fault| check.fault(challenge_at.clone(), fault));
     } else if let Some(name) = names.iter().find(|name| name.starts_with("*.")) {
         let message = format!("{} cannot prove the control of {name}", challenge.text());
         check.fault(challenge_at, message);
     }
-    Some(AcmeConfig { names, directory, email, challenge, http_listen, ca, storage })
+    Some(AcmeConfig { names, directory, email, challenge, http_listen, update, ca, storage })
 }
 
 fn names(setting: Setting<List<String>>, check: &mut Check) -> Vec<String> {
@@ -179,12 +211,57 @@ fn email(setting: Setting<String>, check: &mut Check) -> Option<String> {
     Some(email)
 }
 
+/// Returns the server for updates; `None` if none is set.
+fn update_server(
+    server: Setting<String>,
+    key: Setting<String>,
+    keys: &[KeyConfig],
+    check: &mut Check,
+) -> Option<UpdateServer> {
+    let [server_at, key_at] = [server.span(), key.span()].map(Option::unwrap_or_default);
+    let server = check.take(server).filter(|text| !text.is_empty());
+    let key = check.take(key).filter(|text| !text.is_empty());
+    match (server, key) {
+        (Some(server), Some(key)) => {
+            let server = server_address(&server, server_at, check);
+            let wire = typed_name(&key).map(|name| name.to_ascii_lowercase()).unwrap_or_default();
+            let found = keys.iter().find(|one| one.key.name().wire() == wire);
+            if found.is_none() {
+                check.fault(key_at, format!("no [[key]] has the name \"{key}\""));
+            }
+            Some(UpdateServer { server: server?, key: found?.key.clone() })
+        }
+        (Some(_), None) => {
+            let message = "`update-server` needs `update-key`: the name of a [[key]] that the \
+                           server knows, too";
+            check.fault(server_at, message);
+            None
+        }
+        (None, Some(_)) => {
+            check.fault(key_at, "`update-key` needs `update-server`");
+            None
+        }
+        (None, None) => None,
+    }
+}
+
+fn server_address(text: &str, at: Range<usize>, check: &mut Check) -> Option<SocketAddr> {
+    let fault = match ServerAddress::from_text(text) {
+        Ok(ServerAddress(server)) => return Some(server),
+        Err(Some(fault)) => fault.to_string(),
+        Err(None) => format!("expected {}; found {text:?}", ServerAddress::EXPECTED),
+    };
+    check.fault(at, fault);
+    None
+}
+
 /// Returns the table in the form of the file.
 pub(super) fn shown(acme: Option<&AcmeConfig>) -> Table {
     let of = |part: fn(&AcmeConfig) -> Value, default: Value| acme.map_or(default, part);
     let path = |path: &Path| Value::from(path.to_string_lossy().into_owned());
     let empty = || Value::from("");
     let http_listen = acme.map_or_else(default_http_listen, |acme| acme.http_listen.clone());
+    let update = acme.and_then(|acme| acme.update.as_ref());
     [
         ("names", acme.map_or_else(Vec::new, |acme| acme.names.clone()).into()),
         ("directory", of(|acme| acme.directory.as_str().into(), LETS_ENCRYPT.into())),
@@ -192,6 +269,8 @@ pub(super) fn shown(acme: Option<&AcmeConfig>) -> Table {
         ("agree-to-terms", acme.is_some().into()),
         ("challenge", acme.map(|acme| acme.challenge).unwrap_or_default().text().into()),
         ("http-listen", http_listen.iter().map(ToString::to_string).collect::<Vec<_>>().into()),
+        ("update-server", update.map_or_else(empty, |one| one.server.to_string().into())),
+        ("update-key", update.map_or_else(empty, |one| shown_name(one.key.name().wire()).into())),
         ("ca", acme.and_then(|acme| acme.ca.as_deref()).map_or_else(empty, path)),
         ("storage", acme.map_or_else(empty, |acme| path(&acme.storage))),
     ]

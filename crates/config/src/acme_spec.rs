@@ -26,13 +26,20 @@ pub(super) struct AcmeSpec {
     #[schemars(extend("default" = false))]
     pub(super) agree_to_terms: Setting<bool>,
     /// How the control of the names is proven: "http-01" on port 80, "tls-alpn-01" on port 443,
-    /// "dns-01" in the hosted zones of this server.
+    /// "dns-01" in hosted zones of this server, or in zones of `update-server`.
     #[schemars(extend("default" = "http-01"))]
     pub(super) challenge: Setting<Text<AcmeChallenge>>,
     /// Addresses with port that are open during a proof by http-01. The authority connects to port
     /// 80 of the names.
     #[schemars(extend("default" = ["0.0.0.0:80", "[::]:80"]))]
     pub(super) http_listen: Setting<List<Text<SocketAddr>>>,
+    /// Server that gets the records of dns-01 as updates (RFC 2136), for names that are in no
+    /// hosted zone of this server; "" for none.
+    #[schemars(extend("default" = ""))]
+    pub(super) update_server: Setting<String>,
+    /// Name of the `[[key]]` that signs the updates and their replies.
+    #[schemars(extend("default" = ""))]
+    pub(super) update_key: Setting<String>,
     /// File with the authorities that issue the certificate of the directory itself, in PEM form;
     /// "" trusts the authorities of the system.
     #[schemars(extend("default" = ""))]
@@ -50,7 +57,7 @@ pub enum AcmeChallenge {
     Http01,
     /// A certificate on port 443 proves the control (RFC 8737).
     TlsAlpn01,
-    /// A record in a hosted zone proves the control (RFC 8555 §8.4).
+    /// A record in a zone proves the control (RFC 8555 §8.4).
     Dns01,
 }
 

@@ -67,7 +67,7 @@ pub(super) fn validate(
     let policies = signing::policies(spec.signing_policy, &mut check);
     let context = zone::ZoneContext { keys: &keys, policies: &policies, data: &data.directory };
     let (zone_places, zones) = zone::zones(spec.zone, &context, &mut check);
-    let context = AcmeContext { zones: &zones, data: &data.directory };
+    let context = AcmeContext { zones: &zones, keys: &keys, data: &data.directory };
     let Certificates { all: certificates, acme, home_ca } =
         certificate::certificates(tables, &context, &mut check);
     tls_at.iter().for_each(|at| certificate::need_one(&certificates, at, &mut check));

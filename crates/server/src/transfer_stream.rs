@@ -38,6 +38,8 @@ pub(crate) enum TransferStream<'a> {
 /// A TCP connection with an instant at which it ends.
 pub(crate) struct BoundedStream<'a> {
     stream: TcpStream,
+    /// Maximum wait for each read.
+    patience: Duration,
     ends: Instant,
     is_closed: &'a dyn Fn() -> bool,
 }
@@ -54,13 +56,14 @@ impl<'a> TransferStream<'a> {
         is_closed: &'a dyn Fn() -> bool,
     ) -> Result<Self, ConnectError> {
         let begins = Instant::now();
-        let stream = TcpStream::connect_timeout(&server, MESSAGE_TIME)?;
-        stream.set_read_timeout(Some(MESSAGE_TIME))?;
-        stream.set_write_timeout(Some(MESSAGE_TIME))?;
-        let mut stream = BoundedStream { stream, ends: begins + time, is_closed };
+        let patience = MESSAGE_TIME.min(time);
+        let stream = TcpStream::connect_timeout(&server, patience)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        let mut stream = BoundedStream { stream, patience, ends: begins + time, is_closed };
         let Some(tls) = tls else { return Ok(Self::Plain(stream)) };
         stream.stream.set_nodelay(true)?;
-        stream.ends = begins + time.min(MESSAGE_TIME);
+        stream.ends = begins + patience;
         let connection = ClientConnection::new(tls.config.clone(), tls.name.clone());
         let connection = connection.map_err(|error| ConnectError::Tls(error.to_string()))?;
         let mut both = StreamOwned::new(connection, stream);
@@ -120,7 +123,7 @@ impl Read for BoundedStream<'_> {
         if Instant::now() > self.ends {
             return Err(ErrorKind::TimedOut.into());
         }
-        self.stream.read(room).map_err(named)
+        self.stream.read(room).map_err(|error| named(error, self.patience))
     }
 }
 
@@ -129,7 +132,7 @@ impl Write for BoundedStream<'_> {
         if Instant::now() > self.ends {
             return Err(ErrorKind::TimedOut.into());
         }
-        self.stream.write(octets).map_err(named)
+        self.stream.write(octets).map_err(|error| named(error, self.patience))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -139,10 +142,10 @@ impl Write for BoundedStream<'_> {
 
 /// Replaces the system's error for a timeout, "resource temporarily unavailable", by the text that
 /// the primary did not answer.
-fn named(error: io::Error) -> io::Error {
+fn named(error: io::Error, patience: Duration) -> io::Error {
     if error.kind() != ErrorKind::WouldBlock {
         return error;
     }
-    let text = format!("no answer within {} s", MESSAGE_TIME.as_secs());
+    let text = format!("no answer within {} s", patience.as_secs());
     io::Error::new(ErrorKind::TimedOut, text)
 }

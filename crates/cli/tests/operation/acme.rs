@@ -17,6 +17,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
+use crate::peers::{Peer, SECRET};
 use crate::server::{PATIENCE, Server, Site, free_address};
 use crate::upstream::Upstream;
 
@@ -166,6 +167,61 @@ fn hosted(site: &Site, rest: &str) -> String {
     format!("[[zone]]\nname = \"dns.example\"\nfile = \"{}\"\n{rest}\n", file.display())
 }
 
+/// A program with the zone `dns.example`, which the key `acme` may change.
+fn updated(program: &str, addr: SocketAddr) -> Option<Peer> {
+    let (site, port) = (Site::new(), addr.port());
+    let at = site.directory.clone();
+    fs::create_dir(at.join("knot")).unwrap();
+    let zone = "$ORIGIN dns.example.\n$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\n@ A 127.0.0.1\n\
+                ns A 127.0.0.1\n";
+    fs::write(at.join("zone"), zone).unwrap();
+    let dir = at.display();
+    let (arguments, text): (&[&str], _) = match program {
+        "named" => {
+            let text = format!(
+                "options {{ directory \"{dir}\"; listen-on port {port} {{ 127.0.0.1; }}; \
+                 listen-on-v6 {{ none; }}; recursion no; pid-file none; session-keyfile none; \
+                 lock-file none; dnssec-validation no; notify no; }};\ncontrols {{ }};\nkey acme \
+                 {{ algorithm hmac-sha256; secret \"{SECRET}\"; }};\nzone \"dns.example\" {{ type \
+                 master; file \"zone\"; update-policy {{ grant acme name \
+                 _acme-challenge.dns.example. TXT; }}; }};\n"
+            );
+            (&["-g", "-n", "1", "-c"], text)
+        }
+        _ => {
+            let text = format!(
+                "server:\n  listen: 127.0.0.1@{port}\n  rundir: \"{dir}\"\ncontrol:\n  listen: \
+                 \"{dir}/knot.sock\"\nlog:\n  - target: stderr\n    any: info\ndatabase:\n  \
+                 storage: \"{dir}/knot\"\nkey:\n  - id: acme\n    algorithm: hmac-sha256\n    \
+                 secret: {SECRET}\nacl:\n  - id: acme\n    key: acme\n    action: update\n    \
+                 update-owner: name\n    update-owner-name: _acme-challenge\n    update-type: \
+                 TXT\ntemplate:\n  - id: default\n    storage: \"{dir}\"\nzone:\n  - domain: \
+                 dns.example.\n    file: zone\n    acl: acme\n"
+            );
+            (&["-c"], text)
+        }
+    };
+    let peer = Peer::run(site, (program, arguments), &text, addr)?;
+    peer.wait_for("dns.example");
+    Some(peer)
+}
+
+/// The settings for proofs in the zone of another server.
+fn elsewhere(addr: SocketAddr) -> String {
+    format!("challenge = \"dns-01\"\nupdate-server = \"{addr}\"\nupdate-key = \"acme\"")
+}
+
+/// Writes the key for updates, and returns its table, with the address of the name server, at which
+/// nothing listens.
+fn key_for_updates(site: &Site, secret: &str) -> String {
+    let file = site.directory.join("secret");
+    fs::write(&file, secret).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    "[[key]]\nname = \"acme\"\nsecret-file = \"secret\"\n[[record]]\nname = \"ns.dns.example\"\n\
+     type = \"A\"\nvalues = [\"127.0.0.1\"]\n"
+        .to_owned()
+}
+
 /// Writes a configuration with `[acme]` and a listener with TLS.
 fn configure(site: &Site, upstream: &Upstream, tls: SocketAddr, acme: &str) {
     fs::write(site.directory.join("ca.pem"), OWN[0]).unwrap();
@@ -270,6 +326,33 @@ fn a_wildcard_is_proven_by_records_in_a_hosted_zone_that_go_afterwards() {
         assert!(fs::read_to_string(site.directory.join("dns.zone")).unwrap().contains("; kept"));
         server.stop();
     }
+}
+
+#[test]
+fn a_wildcard_is_proven_by_updates_of_another_server_once_the_key_is_right() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let (tls, dns) = (free_address(), free_address());
+    let Some(_peer) = updated("named", dns) else { return };
+    let authority = RunningAuthority::looking(move |sought| look_by_dns(dns, sought), &[]);
+    let key = key_for_updates(&site, "b3RoZXIgc2VjcmV0IG90aGVyIHNlY3JldA==");
+    let directory = authority.directory();
+    let settings = format!("directory = \"{directory}\"\n{}\n{key}", elsewhere(dns));
+    configure(&site, &upstream, tls, &settings);
+    let text = fs::read_to_string(site.file()).unwrap();
+    let names = "names = [\"dns.example\", \"*.dns.example\"]";
+    fs::write(site.file(), text.replace("names = [\"dns.example\"]", names)).unwrap();
+    let mut server = site.start();
+    wait_for(&mut server, "cannot be obtained");
+    let reason = format!("{dns} with the key acme.: the server refuses the signature");
+    let shown = [site.avocet_text(&["certificate", "list"]), site.http_get("/health").1];
+    assert!(shown.iter().all(|text| text.contains(&reason)), "{shown:?}");
+
+    key_for_updates(&site, SECRET);
+    site.avocet_text(&["reload"]);
+    wait_for(&mut server, "certificate obtained");
+    assert_eq!(ask_over_tls(&site, tls, &root(&authority)), "192.0.2.77\n");
+    assert_eq!(texts(dns, "dns.example"), [""; 0]);
+    server.stop();
 }
 
 #[test]
@@ -421,6 +504,11 @@ fn settings_without_consent_or_with_impossible_names_are_refused() {
     check(&format!("{by_dns}{other}"), "no [[zone]] of this server has the name dns.example");
     let secondary = "[[zone]]\nname = \"example\"\nprimaries = [\"192.0.2.1\"]\n";
     check(&format!("{by_dns}{secondary}"), "the zone example. is changed elsewhere");
+    let updates = format!("{by_dns}update-server = \"192.0.2.1\"\n");
+    check(&updates, "`update-server` needs `update-key`");
+    check(&format!("{updates}update-key = \"k\""), "no [[key]] has the name \"k\"");
+    check(&format!("{by_dns}update-key = \"k\""), "`update-key` needs `update-server`");
+    check(&updates.replace("192.0.2.1", "ns.example"), "`update-server` needs `update-key`");
 }
 
 /// Returns the path of Pebble, the test server of Let's Encrypt; `None` if it is not installed.
@@ -431,21 +519,32 @@ fn pebble() -> Option<String> {
 
 #[test]
 fn pebble_issues_and_renews_a_certificate() {
-    renew_by_pebble("http-01");
+    renew_by_pebble("http-01", None);
 }
 
 #[test]
 fn pebble_accepts_proofs_in_a_hosted_zone() {
-    renew_by_pebble("dns-01");
+    renew_by_pebble("dns-01", None);
+}
+
+#[test]
+fn pebble_accepts_proofs_in_zones_of_bind_and_knot() {
+    for program in ["named", "knotd"] {
+        let addr = free_address();
+        let Some(_peer) = updated(program, addr) else { continue };
+        renew_by_pebble("dns-01", Some(addr));
+        assert_eq!(texts(addr, "dns.example"), [""; 0], "{program}");
+    }
 }
 
 #[test]
 fn pebble_accepts_proofs_on_the_listener_with_tls() {
     // The authority is not among those that may query.
-    renew_by_pebble("tls-alpn-01");
+    renew_by_pebble("tls-alpn-01", None);
 }
 
-fn renew_by_pebble(challenge: &str) {
+/// Obtains certificates with proofs on this server, or in the zone of the server at `updated`.
+fn renew_by_pebble(challenge: &str, updated: Option<SocketAddr>) {
     let Some(path) = pebble() else {
         println!("skipped: pebble is not installed; .ci/run does it where Go is");
         return;
@@ -463,12 +562,17 @@ fn renew_by_pebble(challenge: &str) {
     } });
     fs::write(site.directory.join("pebble.json"), config.to_string()).unwrap();
     let record = "[[record]]\nname = \"dns.example\"\ntype = \"A\"\nvalues = [\"127.0.0.1\"]";
+    let place = updated.map_or_else(|| format!("challenge = \"{challenge}\""), elsewhere);
+    let zone = match updated {
+        Some(_) => key_for_updates(&site, SECRET),
+        None if challenge == "dns-01" => hosted(&site, ""),
+        None => String::new(),
+    };
     let settings = format!(
-        "directory = \"https://{acme}/dir\"\nhttp-listen = [\"{proofs}\"]\n\
-         challenge = \"{challenge}\"\n{record}"
+        "directory = \"https://{acme}/dir\"\nhttp-listen = [\"{proofs}\"]\n{place}\n\
+         {record}\n{zone}"
     );
-    let zone = if challenge == "dns-01" { hosted(&site, "") } else { String::new() };
-    configure(&site, &upstream, tls, &format!("{settings}\n{zone}"));
+    configure(&site, &upstream, tls, &settings);
     if challenge == "tls-alpn-01" {
         let text = fs::read_to_string(site.file()).unwrap();
         // Only the address of a neighbour may query there.
@@ -477,7 +581,7 @@ fn renew_by_pebble(challenge: &str) {
         fs::write(site.file(), text.replace(&listener, &closed)).unwrap();
     }
     let mut pebble = Command::new(path)
-        .args(["-config", "pebble.json", "-dnsserver", &site.dns.to_string()])
+        .args(["-config", "pebble.json", "-dnsserver", &updated.unwrap_or(site.dns).to_string()])
         .current_dir(&site.directory)
         .env("PEBBLE_VA_NOSLEEP", "1")
         .env("PEBBLE_WFE_NONCEREJECT", "10")

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::documents::key_with_file;
 use super::read_with;
 
 /// Checks a key whose file has this text and this mode: its fault contains `expected`, or there is
@@ -41,6 +42,32 @@ fn a_secret_is_private_and_base64_and_long_enough() {
     check("not base64!", 0o600, "", Some("expected a secret in base64"));
     check("c2hvcnQ=", 0o600, "", Some("the secret has 5 octets"));
     check("", 0o600, "", Some("the secret has 0 octets"));
+}
+
+#[test]
+fn the_key_of_updates_for_proofs_exists() {
+    let acme = |key: &str| {
+        format!(
+            "[acme]\nnames = [\"dns.example\"]\nagree-to-terms = true\nchallenge = \"dns-01\"\n\
+             update-server = \"192.0.2.1\"\nupdate-key = \"{key}\"\n"
+        )
+    };
+    check(SECRET, 0o600, &acme("k.Example."), None);
+    check(SECRET, 0o600, &acme("other"), Some("no [[key]] has the name \"other\""));
+    let server = acme("k.example").replace("192.0.2.1", "ns.example");
+    check(SECRET, 0o600, &server, Some("expected a server such as \"192.0.2.1\""));
+
+    let (key, file) = key_with_file("updates");
+    let config = |rest: &str| read_with(&format!("{}{key}{rest}", acme("k")), &[]).unwrap();
+    let shown = toml::to_string(&config("").effective()["acme"]).unwrap();
+    for text in ["update-server = \"192.0.2.1:53\"", "update-key = \"k.\""] {
+        assert!(shown.contains(text), "{shown}");
+    }
+    assert_eq!(config("").doubts, [""; 0]);
+    let zone = "[[zone]]\nname = \"example\"\nfile = \"z\"\n";
+    let doubts = config(zone).doubts;
+    assert!(doubts.iter().any(|one| one.contains("`update-server` has no effect")), "{doubts:?}");
+    fs::remove_file(file).unwrap();
 }
 
 #[test]

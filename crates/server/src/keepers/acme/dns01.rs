@@ -1,32 +1,34 @@
-//! Proofs in hosted zones: TXT records at `_acme-challenge` (RFC 8555 §8.4).
+//! Proofs in zones: TXT records at `_acme-challenge` (RFC 8555 §8.4).
 //!
-//! A record is added with the same steps as by an UPDATE: serial, journal, signatures, NOTIFY. The
-//! first record of a name replaces records that an interrupted attempt left, such as after the
-//! server was killed.
+//! In a hosted zone, a record is added with the same steps as by an UPDATE: serial, journal,
+//! signatures, NOTIFY. The first record of a name replaces records that an interrupted attempt
+//! left, such as after the server was killed. In a zone of another server, other records stay: they
+//! may be proofs of other servers with the same name.
+
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use avocet_acme::Proof;
-use avocet_config::acme::{AcmeConfig, ProofZoneFault, proof_owner};
+use avocet_config::acme::{AcmeConfig, ProofZoneFault, UpdateServer, proof_owner};
 use avocet_config::name::{shown, typed_name};
 use avocet_config::zone::ZoneConfig;
 use avocet_nameserver::zone_files::ZoneChangeError;
-use avocet_wire::{FoldedNameBuf, Rtype};
+use avocet_wire::{DNS_PORT, FoldedNameBuf, Rtype};
 use avocet_zone::{HostedZone, RrsetAction, RrsetEdit, ZoneEdits, apply_rrset_edits};
 use thiserror::Error;
 
+use super::spread::{self, MAX_SERVERS, ProofPause};
+use super::update::{EXCHANGE_TIME, RecordChange, TextRecord, UpdateClient, UpdateFault};
 use crate::running::Running;
 use crate::running::updates::changed;
+use crate::trace::own_questions;
 
 /// TTL of a record; only the authority queries it.
 const TTL_SECS: u32 = 1;
 
-/// The servers that the authority may query for a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Audience {
-    /// Only this server, as far as it knows its own names.
-    ThisServer,
-    /// Other servers, which get NOTIFY.
-    OtherServers,
-}
+/// Time for other servers to transfer a hosted zone after NOTIFY, before the authority queries
+/// them.
+const TRANSFER_TIME: Duration = Duration::from_secs(5);
 
 /// An error: a record cannot be published.
 #[derive(Debug, Error)]
@@ -39,6 +41,10 @@ pub(super) enum RecordFault {
     Signed(String),
     #[error("zone {0}: {1}")]
     Change(String, String),
+    #[error("{0}")]
+    Update(#[from] UpdateFault),
+    #[error("the server {0} of the zone {1} does not have the record in time")]
+    Lagging(SocketAddr, String),
 }
 
 /// The records that are published.
@@ -53,6 +59,14 @@ struct ShownRecord {
     name: String,
     owner: FoldedNameBuf,
     data: Box<[u8]>,
+    /// The zone, if it is a zone of another server.
+    elsewhere: Option<FoldedNameBuf>,
+}
+
+impl ShownRecord {
+    fn text(&self) -> TextRecord<'_> {
+        TextRecord { owner: self.owner.view(), ttl_secs: TTL_SECS, data: &self.data }
+    }
 }
 
 impl<'r> ProofRecords<'r> {
@@ -60,9 +74,8 @@ impl<'r> ProofRecords<'r> {
         Self { running, config, shown: Vec::new() }
     }
 
-    /// Publishes the record of a proof, and returns the servers that the authority may query for
-    /// it.
-    pub(super) fn put(&mut self, proof: &Proof) -> Result<Audience, RecordFault> {
+    /// Publishes the record of a proof, and waits until the servers of its zone have it.
+    pub(super) fn put(&mut self, proof: &Proof) -> Result<(), RecordFault> {
         let name = proof.name.trim_start_matches("*.");
         let is_wanted = |wanted: &String| wanted.strip_prefix("*.").unwrap_or(wanted) == name;
         let unasked = || RecordFault::Unasked(name.chars().take(80).collect());
@@ -74,24 +87,93 @@ impl<'r> ProofRecords<'r> {
         let text = proof.record();
         let mut data = vec![text.len() as u8];
         data.extend_from_slice(text.as_bytes());
-        let is_first = self.shown.iter().all(|one| one.name != name);
+        let name = name.to_owned();
+        let one = ShownRecord { name, owner, data: data.into(), elsewhere: None };
+        let snapshot = self.running.shared.snapshot();
+        let is_hosted = AcmeConfig::proof_zone(&snapshot.config.zones, &one.name).is_ok();
+        // The proof may take minutes, and must not keep a replaced configuration in memory.
+        drop(snapshot);
+        match &self.config.update {
+            Some(server) if !is_hosted => self.put_elsewhere(one, server),
+            _ => self.put_hosted(one),
+        }
+    }
+
+    fn put_hosted(&mut self, one: ShownRecord) -> Result<(), RecordFault> {
+        let is_first = self.shown.iter().all(|other| other.name != one.name);
         let action = if is_first { RrsetAction::Replace } else { RrsetAction::Add };
-        let one = ShownRecord { name: name.to_owned(), owner, data: data.into() };
-        let audience = self.change(&one, action)?;
+        let has_secondaries = self.change(&one, action)?;
         self.shown.push(one);
-        Ok(audience)
+        if has_secondaries {
+            // If the attempt must end during this wait, its next request fails.
+            let _ = super::wait(self.running, self.config, TRANSFER_TIME);
+        }
+        Ok(())
+    }
+
+    fn put_elsewhere(
+        &mut self,
+        mut one: ShownRecord,
+        server: &UpdateServer,
+    ) -> Result<(), RecordFault> {
+        let is_closed = || self.running.acme.is_closing();
+        let client = UpdateClient { to: server, time: EXCHANGE_TIME, is_closed: &is_closed };
+        let zone = client.zone_of(one.owner.view())?;
+        one.elsewhere = Some(zone);
+        let changed = client.change(zone.view(), &one.text(), RecordChange::Add);
+        let pause = &mut |time| super::wait(self.running, self.config, time);
+        let result = match changed {
+            Err(fault @ UpdateFault::Refused { .. }) => return Err(fault.into()),
+            Err(fault) => Err(fault.into()),
+            Ok(()) => self.spread(&client, &one, pause),
+        };
+        // Without a reply to the update, the record may be there, too.
+        self.shown.push(one);
+        result
+    }
+
+    /// Waits until the server and the name servers of the zone answer with a record.
+    fn spread(
+        &self,
+        client: &UpdateClient<'_>,
+        one: &ShownRecord,
+        pause: &mut ProofPause<'_>,
+    ) -> Result<(), RecordFault> {
+        client.confirm(&one.text(), pause)?;
+        let Some(zone) = one.elsewhere else { return Ok(()) };
+        let mut servers = Vec::new();
+        let at_port = |ip| SocketAddr::new(ip, DNS_PORT);
+        for name in client.name_servers(zone.view())? {
+            match own_questions::addresses(&self.running.shared, &name.to_string()) {
+                Ok(found) => servers.extend(found.into_iter().map(at_port)),
+                Err(error) => tracing::debug!("the server {name} of the zone {zone}: {error}"),
+            }
+        }
+        servers.retain(|server| *server != client.to.server);
+        servers.truncate(MAX_SERVERS);
+        let lagging = spread::lagging(&servers, &one.owner.into(), &one.data, pause);
+        lagging.map_or(Ok(()), |server| Err(RecordFault::Lagging(server, zone.to_string())))
     }
 
     /// Removes the records.
     pub(super) fn clear(&mut self) {
         for one in std::mem::take(&mut self.shown) {
-            if let Err(fault) = self.change(&one, RrsetAction::Remove) {
+            let removed = match (one.elsewhere, &self.config.update) {
+                (Some(zone), Some(to)) => {
+                    let client = UpdateClient { to, time: EXCHANGE_TIME, is_closed: &|| false };
+                    let removed = client.change(zone.view(), &one.text(), RecordChange::Remove);
+                    removed.map_err(RecordFault::from)
+                }
+                _ => self.change(&one, RrsetAction::Remove).map(drop),
+            };
+            if let Err(fault) = removed {
                 tracing::warn!("the proof for {} stays in its zone: {fault}", one.name);
             }
         }
     }
 
-    fn change(&self, one: &ShownRecord, action: RrsetAction) -> Result<Audience, RecordFault> {
+    /// Changes a record of a hosted zone. Returns whether other servers get NOTIFY.
+    fn change(&self, one: &ShownRecord, action: RrsetAction) -> Result<bool, RecordFault> {
         let snapshot = self.running.shared.snapshot();
         let config = AcmeConfig::proof_zone(&snapshot.config.zones, &one.name)?;
         let edit = RrsetEdit {
@@ -103,8 +185,7 @@ impl<'r> ProofRecords<'r> {
         };
         let make = |zone: &HostedZone| edited(config, zone, edit);
         match self.running.reloader.change_zone(&config.id(), make) {
-            Ok(_) if config.notify.is_empty() => Ok(Audience::ThisServer),
-            Ok(_) => Ok(Audience::OtherServers),
+            Ok(_) => Ok(!config.notify.is_empty()),
             Err(ZoneChangeError::Refused(fault)) => Err(fault),
             Err(error) => Err(RecordFault::Change(shown(&config.name), error.to_string())),
         }

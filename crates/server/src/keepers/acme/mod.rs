@@ -11,15 +11,17 @@
 
 mod dns01;
 mod http01;
+mod spread;
 mod store;
+mod update;
 mod world;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use avocet_acme::schedule::{FIRST_RETRY_SECS, Life, renewal, retry_secs};
-use avocet_acme::{Account, AccountKey, AcmeError, Authority, Issued, Wanted, obtain};
+use avocet_acme::{Account, AccountKey, AcmeError, Authority, Issued, Stopped, Wanted, obtain};
 use avocet_config::acme::{AcmeChallenge, AcmeConfig};
 use avocet_nameserver::clock::wall_secs;
 use avocet_session::certificate::Certificate;
@@ -33,6 +35,8 @@ use world::RunningWorld;
 
 /// Time between two checks for due work.
 const TICK: Duration = Duration::from_millis(500);
+/// Time between two checks whether a wait must end.
+const LOOK_TIME: Duration = Duration::from_millis(100);
 /// Seconds after which a failed request for the time of renewal is repeated.
 const WINDOW_RETRY_SECS: u64 = 21_600;
 /// Minimum number of seconds from a certificate to its renewal at the time that the authority
@@ -316,6 +320,24 @@ impl Current {
             last_success: state.last_success,
             failures: state.failures,
             error: state.last_error.clone(),
+        }
+    }
+}
+
+/// Waits for a time.
+///
+/// # Errors
+/// The server ends, or the configuration has changed.
+fn wait(running: &Running, config: &AcmeConfig, time: Duration) -> Result<(), Stopped> {
+    let end = Instant::now() + time;
+    loop {
+        let snapshot = running.shared.snapshot();
+        if running.acme.is_closing() || snapshot.config.acme.as_ref() != Some(config) {
+            return Err(Stopped);
+        }
+        match end.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => return Ok(()),
+            left => thread::park_timeout(left.min(LOOK_TIME)),
         }
     }
 }

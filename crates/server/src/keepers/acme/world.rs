@@ -1,10 +1,10 @@
 //! Implements [`World`] for the server: requests over HTTPS, names resolved by this server, and
 //! proofs on its listeners.
 
+use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::time::Duration;
 
 use avocet_acme::{
     AlpnCertificate, AuthorityRequest, AuthorityResponse, ChallengeKind, MAX_AUTHORITY_BODY,
@@ -18,7 +18,7 @@ use ureq::Agent;
 use ureq::http::HeaderMap;
 use ureq::http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
 
-use super::dns01::{Audience, ProofRecords};
+use super::dns01::ProofRecords;
 use super::http01::ProofListener;
 use crate::lists::fetch::{Bounds, agent_for_authority};
 use crate::running::Running;
@@ -31,10 +31,6 @@ const BOUNDS: Bounds = Bounds {
     connect: Duration::from_secs(10),
     octets: MAX_AUTHORITY_BODY as u64,
 };
-/// Time for other servers to transfer a zone after NOTIFY, before the authority queries them.
-const TRANSFER_TIME: Duration = Duration::from_secs(5);
-/// Time between two checks whether a wait must end.
-const LOOK_TIME: Duration = Duration::from_millis(100);
 
 /// The reason why no request to the authority can be made.
 #[derive(Debug, Error)]
@@ -103,18 +99,7 @@ impl World for RunningWorld<'_> {
     }
 
     fn wait(&mut self, time: Duration) -> Result<(), Stopped> {
-        let end = Instant::now() + time;
-        loop {
-            let snapshot = self.running.shared.snapshot();
-            if self.running.acme.is_closing() || snapshot.config.acme.as_ref() != Some(self.config)
-            {
-                return Err(Stopped);
-            }
-            match end.saturating_duration_since(Instant::now()) {
-                Duration::ZERO => return Ok(()),
-                left => thread::park_timeout(left.min(LOOK_TIME)),
-            }
-        }
+        super::wait(self.running, self.config, time)
     }
 
     fn present(&mut self, proof: &Proof) -> Result<(), PresentFault> {
@@ -139,13 +124,7 @@ impl World for RunningWorld<'_> {
                 shown.map_err(|error| fault(&error))
             }
             ChallengeKind::Dns01 => {
-                let audience =
-                    self.records.put(proof).map_err(|fault| PresentFault(fault.to_string()))?;
-                if audience == Audience::OtherServers {
-                    // If the attempt must end during this wait, its next request fails.
-                    let _ = self.wait(TRANSFER_TIME);
-                }
-                Ok(())
+                self.records.put(proof).map_err(|fault| PresentFault(fault.to_string()))
             }
         }
     }
