@@ -143,6 +143,21 @@ pub struct ZoneKeys {
 }
 
 impl ZoneKeys {
+    /// Returns keys that the caller trusts without a DNSKEY RRset, for example those of a signer
+    /// before it publishes them. Returns `None` if `zone` is not a name. Keys that cannot be used
+    /// are left out.
+    #[must_use]
+    pub fn trusted(zone: &[u8], dnskeys: &[&[u8]], context: &Context) -> Option<Self> {
+        let keys = dnskeys.iter().filter_map(|data| Dnskey::read(data));
+        Some(Self {
+            zone: FoldedNameBuf::from_wire(zone).ok()?,
+            keys: distinct(keys.filter_map(|key| ZoneKey::of(&key, context.policy))),
+            verified_at_secs: context.now_secs,
+            lifetime_secs: u32::MAX,
+            memo: Memo::default(),
+        })
+    }
+
     /// Returns the apex.
     #[must_use]
     pub fn zone(&self) -> &FoldedNameBuf {

@@ -72,6 +72,11 @@ impl World {
             word: None,
         };
         self.timeline.advance(&self.policy, &facts);
+        // Otherwise the server would sign the zone every second.
+        let due = self.timeline.next_due_secs(&self.policy, self.max_ttl_secs, now_secs);
+        let is_later = due.is_none_or(|due| due > now_secs);
+        let wanted = self.timeline.wanted(&self.policy, now_secs, None);
+        assert_eq!(is_later, wanted.is_empty(), "{due:?} {:?}", self.timeline);
         let used = self.timeline.key_use();
         if self.zones.last().is_none_or(|(_, last)| *last != used) {
             self.zones.push((now_secs, used));

@@ -195,3 +195,24 @@ fn the_review_finds_what_validators_would() {
     let late = times(NOW + 8 * 86_400);
     assert!(review(&signed, &keys.signers, &late).is_err());
 }
+
+#[test]
+fn in_a_change_of_algorithm_a_key_signs_beside_the_published_ones() {
+    let (old, new) = (Keys::csk(EcdsaP256Sha256), Keys::csk(Ed25519));
+    for denial in DENIALS {
+        let mut keys = Keys::csk(EcdsaP256Sha256);
+        keys.signers = old.signers.clone();
+        keys.signers.zone.extend(new.signers.zone.clone());
+        let source = load(HAND_MADE);
+        let signed = sign(&source, &keys, denial, None).zone;
+        review(&signed, &keys.signers, &times(NOW)).unwrap();
+        // The signatures of a key that is not expected.
+        let fault = review(&signed, &old.signers, &times(NOW)).unwrap_err().to_string();
+        assert!(fault.contains("DnskeyMissing"), "{fault}");
+        // Signatures of the new key only.
+        keys.signers.zone.clone_from(&new.signers.zone);
+        let signed = sign(&source, &keys, denial, None).zone;
+        let fault = review(&signed, &keys.signers, &times(NOW)).unwrap_err().to_string();
+        assert!(fault.contains("SignatureMissing"), "{fault}");
+    }
+}

@@ -1,5 +1,7 @@
 //! Tests of a signer with a parent, in virtual time.
 
+mod algorithm;
+
 use std::path::PathBuf;
 
 use avocet_dnssec::signing::SigningAlgorithm;
@@ -18,6 +20,7 @@ const TICK_SECS: u64 = 1_200;
 struct Site {
     directory: PathBuf,
     source: HostedZone,
+    config: ZoneSigning,
     signer: ZoneSigner,
     now_secs: u64,
     parent: Vec<Vec<u8>>,
@@ -30,18 +33,16 @@ impl Site {
         let directory =
             std::env::temp_dir().join(format!("avocet-parent-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&directory);
-        let apex = NameBuf::from_wire(b"\x07example\x00").unwrap().folded();
-        let text = "$TTL 300\n@ SOA ns h 1 2h 3m 4w 300\n@ NS ns\nns A 192.0.2.1\n";
-        let mut open = |_: &std::path::Path, _: u64| Ok(text.as_bytes().to_vec());
-        let source =
-            avocet_zone::load(apex.view(), std::path::Path::new("z"), START, &mut open).0.unwrap();
-        let signer = ZoneSigner::new(apex.view(), &signing(&directory));
-        Self { directory, source, signer, now_secs: START, parent: Vec::new(), looks: Vec::new() }
+        let config = signing(&directory);
+        let source = source(1);
+        let signer = ZoneSigner::new(source.apex(), &config);
+        let (now_secs, parent, looks) = (START, Vec::new(), Vec::new());
+        Self { directory, source, config, signer, now_secs, parent, looks }
     }
 
     fn restart(&mut self) {
         let apex = self.signer.apex;
-        self.signer = ZoneSigner::new(apex.view(), &signing(&self.directory));
+        self.signer = ZoneSigner::new(apex.view(), &self.config);
     }
 
     /// Repeats, once per twenty minutes of this period, what the server does every second.
@@ -106,6 +107,16 @@ impl Drop for Site {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.directory);
     }
+}
+
+/// Returns a version of the zone without signatures.
+fn source(serial: u32) -> HostedZone {
+    let apex = NameBuf::from_wire(b"\x07example\x00").unwrap().folded();
+    let text = format!(
+        "$TTL 300\n@ SOA ns h {serial} 2h 3m 4w 300\n@ NS ns\nns A 192.0.2.1\nv{serial} TXT x\n"
+    );
+    let mut open = |_: &std::path::Path, _: u64| Ok(text.as_bytes().to_vec());
+    avocet_zone::load(apex.view(), std::path::Path::new("z"), START, &mut open).0.unwrap()
 }
 
 fn signing(directory: &std::path::Path) -> ZoneSigning {

@@ -5,11 +5,15 @@
 //! names. All signatures of a zone with up to [`MAX_VERIFIED`] signatures are verified. In a larger
 //! zone, that number of evenly spread signatures is verified, which is enough because an error in
 //! signing affects many of them.
+//!
+//! In a change of algorithm, a key signs before it is in the DNSKEY RRset, and after it was there
+//! (RFC 6781 §4.1.4). Its signatures are verified with the key itself. Each RRset must also have a
+//! signature of a key in the DNSKEY RRset.
 
 use avocet_dnssec::rrsig::Rrsig;
 use avocet_dnssec::signing::SigningKey;
 use avocet_dnssec::zonemd::DigestHash;
-use avocet_dnssec::{Budget, Context, Policy, Rrset, Trust, ZoneKeys, chain, signature};
+use avocet_dnssec::{Budget, Context, Policy, Reason, Rrset, Trust, ZoneKeys, chain, signature};
 use avocet_wire::canonical::compare_names;
 use avocet_wire::{Class, FoldedName, NameBuf, Rtype};
 use thiserror::Error;
@@ -29,10 +33,10 @@ pub enum ReviewFault {
     /// A validator would not accept the DNSKEY RRset with one of the keys that DS records may refer
     /// to. Contains the tag of the key.
     #[error("the DNSKEY records are not secure with key {0} alone: {1:?}")]
-    Dnskey(u16, avocet_dnssec::Reason),
+    Dnskey(u16, Reason),
     /// A validator would not accept an RRset. Contains its type, its owner and the reason.
     #[error("the {0} records of {1} are not secure: {2:?}")]
-    Insecure(Rtype, Box<NameBuf>, avocet_dnssec::Reason),
+    Insecure(Rtype, Box<NameBuf>, Reason),
     /// A signature expires before the server replaces it.
     #[error("a signature of the {0} records of {1} ends too early")]
     EndsEarly(Rtype, Box<NameBuf>),
@@ -70,7 +74,9 @@ pub fn review(
         }
     }
     let step = (zone.records() / MAX_VERIFIED + 1) as usize;
-    let reviewing = Reviewing { zone, times, keys: &keys };
+    let context = Context { now_secs: now, policy: Policy::default() };
+    let unpublished = unpublished_keys(zone, signers, &context);
+    let reviewing = Reviewing { zone, times, keys: &keys, unpublished: unpublished.as_ref() };
     for (number, node) in zone.iter().enumerate() {
         let is_apex = node.name().len() == zone.apex().len();
         reviewing.node(node)?;
@@ -109,6 +115,23 @@ fn keys_by(
         .map_err(|reason| ReviewFault::Dnskey(key.tag(), reason))
 }
 
+/// Returns the keys that sign the zone but are not in its DNSKEY RRset; `None` if there are none.
+fn unpublished_keys(
+    zone: &HostedZone,
+    signers: &ZoneSigners,
+    context: &Context,
+) -> Option<ZoneKeys> {
+    let is_published = |key: &SigningKey| {
+        signers.published.iter().any(|published| published.dnskey() == key.dnskey())
+    };
+    let unpublished = signers.zone.iter().filter(|key| !is_published(key));
+    let dnskeys: Vec<&[u8]> = unpublished.map(|key| key.dnskey()).collect();
+    if dnskeys.is_empty() {
+        return None;
+    }
+    ZoneKeys::trusted(zone.apex().wire(), &dnskeys, context)
+}
+
 fn data_of<'z>(set: &HostedSet<'z>) -> Vec<&'z [u8]> {
     set.iter().map(|record| record.rdata).collect()
 }
@@ -132,6 +155,8 @@ struct Reviewing<'r> {
     zone: &'r HostedZone,
     times: &'r SignatureTimes,
     keys: &'r [(Context, ZoneKeys)],
+    /// The keys that sign but are not in the DNSKEY RRset.
+    unpublished: Option<&'r ZoneKeys>,
 }
 
 impl Reviewing<'_> {
@@ -186,14 +211,26 @@ impl Reviewing<'_> {
         let (records, signatures) = (data_of(set), signatures_of(set));
         let rrset = rrset_of(node.name(), set, &records, &signatures);
         let failed = |reason| ReviewFault::Insecure(set.rtype, name_of(node.name()), reason);
-        // Each signature is verified by itself, because a validator may know only one key. The
-        // first pair has the present time.
+        // The first pair has the present time.
+        let Some((context, keys)) = self.keys.first() else { return Ok(()) };
+        let mut is_secure = false;
+        // Each signature is verified by itself, because a validator may know only one key.
         for one in &signatures {
-            let Some((context, keys)) = self.keys.first() else { continue };
+            let unpublished = self.unpublished_of(one);
+            is_secure |= unpublished.is_none();
             let alone = Rrset { signatures: &[one], ..rrset };
+            let keys = unpublished.unwrap_or(keys);
             signature::verify(&alone, keys, context, &mut Budget::default()).map_err(failed)?;
         }
-        Ok(())
+        if is_secure { Ok(()) } else { Err(failed(Reason::SignatureMissing)) }
+    }
+
+    /// Returns the keys with which a signature must be verified if its key is not in the DNSKEY
+    /// RRset as expected.
+    fn unpublished_of(&self, signature: &[u8]) -> Option<&ZoneKeys> {
+        let tag = Rrsig::read(signature)?.key_tag;
+        // No two keys of a zone have the same tag.
+        self.unpublished.filter(|keys| keys.tags().any(|other| other == tag))
     }
 
     /// Checks the bit map in the NSEC or NSEC3 record of a name.

@@ -368,22 +368,23 @@ impl KeyTimeline {
     /// Reports whether a key may go to its next state, apart from the time that it must wait.
     fn may_step(&self, key: &TimedKey, facts: &KeyFacts<'_>) -> bool {
         match (key.phase, key.role) {
-            // A ZSK of another algorithm starts to be used at the same time as its KSK.
-            (KeyPhase::Published, KeyRole::Zsk) if self.is_of_other_algorithm(key) => {
-                self.keys.iter().any(|other| {
-                    other.role == KeyRole::Ksk
-                        && other.algorithm == key.algorithm
-                        && other.phase == KeyPhase::Active
-                })
-            }
+            (KeyPhase::Published, KeyRole::Zsk) => !self.awaits_ksk(key),
             _ => self.is_permitted(key, facts),
         }
     }
 
-    fn is_of_other_algorithm(&self, key: &TimedKey) -> bool {
-        let is_other =
-            |other: &TimedKey| other.role == key.role && other.algorithm != key.algorithm;
-        self.keys.iter().any(|other| is_other(other) && other.phase == KeyPhase::Active)
+    /// Reports whether a key is a ZSK of another algorithm than the ZSK in use. Such a key starts
+    /// to be used at the same time as its KSK.
+    fn awaits_ksk(&self, key: &TimedKey) -> bool {
+        let is_active =
+            |other: &TimedKey, role| other.role == role && other.phase == KeyPhase::Active;
+        let is_of_other =
+            |other: &TimedKey| is_active(other, KeyRole::Zsk) && other.algorithm != key.algorithm;
+        let is_its_ksk =
+            |other: &TimedKey| is_active(other, KeyRole::Ksk) && other.algorithm == key.algorithm;
+        (key.role, key.phase) == (KeyRole::Zsk, KeyPhase::Published)
+            && self.keys.iter().any(is_of_other)
+            && !self.keys.iter().any(is_its_ksk)
     }
 
     /// Returns the time in seconds that a key must stay in its state; `None` if the state does not
@@ -410,7 +411,8 @@ impl KeyTimeline {
     }
 
     /// Returns the next Unix time in seconds at which a step is due or a key must be replaced.
-    /// Steps that only wait for a look-up of the parent are ignored.
+    /// Steps that only wait for a look-up of the parent, or for the step of another key, are
+    /// ignored.
     #[must_use]
     pub fn next_due_secs(
         &self,
@@ -418,6 +420,10 @@ impl KeyTimeline {
         max_ttl_secs: u32,
         now_secs: u64,
     ) -> Option<u64> {
+        // The policy may have got another algorithm during a roll-over that has just ended.
+        if !self.keys.is_empty() && !self.wanted(policy, now_secs, None).is_empty() {
+            return Some(now_secs);
+        }
         let due = self.keys.iter().filter_map(|key| match key.phase {
             KeyPhase::Submitted => None,
             KeyPhase::Active => {
@@ -425,12 +431,15 @@ impl KeyTimeline {
                     KeyRole::Zsk => policy.zone_lifetime_secs,
                     KeyRole::Csk | KeyRole::Ksk => policy.entry_lifetime_secs,
                 };
-                (lifetime > 0).then(|| key.since_secs.saturating_add(lifetime))
+                // A key that is too old already is being replaced.
+                let end = key.since_secs.saturating_add(lifetime);
+                (lifetime > 0 && end > now_secs).then_some(end)
             }
             _ => {
                 let wait = self.wait_secs(key, policy, max_ttl_secs)?;
                 let due = key.since_secs.saturating_add(wait.into());
-                (due > now_secs || !self.awaits_look(key)).then_some(due)
+                let awaits_other = self.awaits_look(key) || self.awaits_ksk(key);
+                (due > now_secs || !awaits_other).then_some(due)
             }
         });
         due.min()
