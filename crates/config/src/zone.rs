@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use avocet_dnssec::nsec3::Parameters;
 use avocet_dnssec::zonemd::DigestHash;
 use avocet_wire::name::is_under;
 use avocet_zone::{SerialPolicy, ZoneId};
@@ -33,6 +34,10 @@ const SETTLE_SECS: u32 = 10;
 /// Seconds for which a file of leases must stay the same: the DHCP server replaces it as a whole or
 /// appends to it.
 const LEASES_SETTLE_SECS: u32 = 1;
+
+/// Maximum number of octets of a zone's name in the name of a file. File systems permit 255 octets,
+/// and the endings of files take up to 25.
+const MAX_FILE_NAME: usize = 226;
 
 /// `[[zone]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -410,7 +415,7 @@ fn check_listed(zones: &[(Range<usize>, ZoneConfig)], check: &mut Check) {
 }
 
 /// Returns the file name of a zone: its view, followed by its name. Characters that host names
-/// cannot have are in hexadecimal.
+/// cannot have are in hexadecimal. The end of a long name is replaced by a hash.
 fn file_name(zone: &ZoneId) -> String {
     let in_file = |text: &str| {
         let mut name = String::new();
@@ -423,7 +428,14 @@ fn file_name(zone: &ZoneId) -> String {
         name
     };
     let view = zone.view.as_deref().map(|view| in_file(view) + "@").unwrap_or_default();
-    view + &in_file(&shown_name(&zone.name)) + "zone"
+    let name = view + &in_file(&shown_name(&zone.name));
+    if name.len() <= MAX_FILE_NAME {
+        return name + "zone";
+    }
+    // No other name has a tilde.
+    let hash = Parameters { iterations: 0, salt: &[] }.of_own(name.as_bytes());
+    let hash: String = hash.iter().map(|octet| format!("{octet:02x}")).collect();
+    format!("{}~{hash}.zone", &name[..MAX_FILE_NAME - hash.len() - 2])
 }
 
 /// Reads `allow-transfer`. Each key that it names must be configured.

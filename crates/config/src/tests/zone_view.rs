@@ -1,10 +1,13 @@
 //! Tests of `view` of `[[zone]]`.
 
+use std::path::Path;
+
 use toml::Value;
 
 use super::documents::key_with_file;
 use super::{read, read_with};
 use crate::view_item::{MAX_VIEW_ITEMS, ViewItem};
+use crate::zone::ZoneConfig;
 
 const GROUPS: &str = "[[group]]\nname = \"office\"\nclients = [\"10.0.0.0/8\"]\n\
                       [[group]]\nname = \"guests\"\nclients = [\"10.9.0.0/16\"]\n\
@@ -160,4 +163,24 @@ fn settings_for_all_clients_are_refused() {
     // A zone with a view may have these settings. They apply to the clients of the view.
     let rest = "allow-transfer = [\"192.0.2.0/24\"]\nnotify = [\"192.0.2.1\"]\nsign = true\n";
     read(&format!("{GROUPS}{}", view(rest)));
+}
+
+#[test]
+fn the_files_of_zones_with_long_names_have_names_that_file_systems_permit() {
+    let name = |octet: u8, labels: usize, last: u8| {
+        let label = [&[60][..], &[octet; 60]].concat();
+        [label.repeat(labels), vec![1, last, 0]].concat()
+    };
+    let file = |name: &[u8]| {
+        let path = ZoneConfig::member_file(name, Path::new("data"));
+        path.file_name().unwrap().to_str().unwrap().to_owned()
+    };
+    // The longest endings that are appended are `.published` and `.avocet-new`.
+    let is_short = |file: &str| file.len() + 21 <= 255;
+    for (octet, labels) in [(b'a', 4), (7, 1), (0, 4)] {
+        let [one, other] = [b'y', b'z'].map(|last| file(&name(octet, labels, last)));
+        assert!(one != other && is_short(&one) && is_short(&other), "{one} {other}");
+        assert!(one.contains('~') && one.ends_with(".zone"), "{one}");
+    }
+    assert_eq!(file(&name(b'a', 3, b'z')), format!("{0}.{0}.{0}.z.zone", "a".repeat(60)));
 }
