@@ -21,6 +21,7 @@ mod leased;
 use csv::MachineTable;
 use json::RrsetDocument;
 use leased::LeasedNames;
+pub(crate) use leased::fault_of_leases;
 
 /// Reads and checks a zone from its file, in the format of its configuration. Returns all faults,
 /// and the zone if it has no errors.

@@ -76,6 +76,12 @@ pub enum SourceProblem {
     /// A row has neither a machine function nor a machine name.
     #[error("the row has neither a function nor a machine")]
     Nameless,
+    /// A line of a lease file is broken. Contains the reason.
+    #[error("{0}")]
+    Lease(&'static str),
+    /// A lease file has no leases.
+    #[error("the file has no leases")]
+    NoLeases,
     /// The JSON text does not have the expected structure.
     #[error(
         "expected {{\"rrsets\": [{{\"name\", \"type\", \"ttl\", \"records\": [{{\"content\"}}]}}]}}: {0}"
@@ -231,6 +237,11 @@ impl ProvidedReading<'_> {
     /// Adds an error at a line of the source, from 1; 0 is the whole source.
     pub fn fault(&mut self, line: u32, problem: SourceProblem) {
         self.faults.error(self.place(line), ZoneProblem::Source(problem));
+    }
+
+    /// Adds a warning about a line of the source, 0 for the whole source.
+    pub fn warn(&mut self, line: u32, problem: SourceProblem) {
+        self.faults.warn(self.place(line), ZoneProblem::Source(problem));
     }
 
     fn place(&self, line: u32) -> EntryPlace {

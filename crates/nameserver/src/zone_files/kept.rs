@@ -17,7 +17,7 @@ use crate::clock::wall_secs;
 use crate::file_watch::FileFingerprint;
 use crate::zone_digest::fault_of_digest;
 use crate::zone_journal::ZoneJournal;
-use crate::zone_source::load_from;
+use crate::zone_source::{fault_of_leases, load_from};
 use crate::zone_versions::{RestoredZone, merged, raised, raised_over, restored};
 
 /// The error of a zone from another server if no primary has confirmed the zone for too long.
@@ -178,7 +178,8 @@ impl KeptZone {
         };
         let of_digest = fault_of_digest(self.config.zonemd, &zone).map(|fault| fault.to_string());
         let of_signing = || fault_of_signing(&self.config, &zone).map(|fault| fault.to_string());
-        if let Some(fault) = of_digest.or_else(of_signing) {
+        let of_leases = || fault_of_leases(self.source.as_deref()?, &zone, &faults);
+        if let Some(fault) = of_digest.or_else(of_signing).or_else(of_leases) {
             tracing::error!("zone {text}: {fault}");
             self.fault = Some(fault);
             self.failures += 1;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use avocet_policy::client::{Mac, Neighbour};
-use avocet_zone::{ProvidedReading, ZoneProvider};
+use avocet_zone::{Faults, HostedZone, ProvidedReading, SourceProblem, ZoneProblem, ZoneProvider};
 
 use super::{HostNames, is_host_name};
-use crate::leases::devices;
+use crate::leases::{LeaseText, devices_at, read_leases};
 
 /// Names by which clients find servers of their network. No device may take them.
 const RESERVED: [&str; 3] = ["wpad", "isatap", "localhost"];
@@ -33,9 +33,10 @@ struct Leased {
 impl ZoneProvider for LeasedNames {
     fn read(&self, source: &[u8], reading: &mut ProvidedReading<'_>) {
         // A device chooses its name, so invalid UTF-8 must not stop the reading.
-        let text = String::from_utf8_lossy(source);
+        let text = read_leases(&String::from_utf8_lossy(source));
+        report(&text, reading);
         let mut names = BTreeMap::<(String, bool), Leased>::new();
-        for Neighbour { address, mac, name } in devices(&text, self.now_secs) {
+        for Neighbour { address, mac, name } in devices_at(&text.leases, self.now_secs) {
             let Some(name) = name.as_deref().and_then(label_of) else { continue };
             let leased = names.entry((name, address.is_ipv4())).or_default();
             // If two devices have the same name, the one with the higher hardware address gets it.
@@ -54,6 +55,33 @@ impl ZoneProvider for LeasedNames {
             }
         }
     }
+}
+
+/// Reports a broken line: as an error if no other line has a lease.
+fn report(text: &LeaseText, reading: &mut ProvidedReading<'_>) {
+    match text.fault {
+        Some(fault) if text.leases.is_empty() => {
+            reading.fault(fault.line, SourceProblem::Lease(fault.reason));
+        }
+        Some(fault) => reading.warn(fault.line, SourceProblem::Lease(fault.reason)),
+        None if text.leases.is_empty() => reading.warn(0, SourceProblem::NoLeases),
+        None => {}
+    }
+}
+
+/// Returns why a version that was read from leases must not replace the version in force: the file
+/// is damaged, or was emptied.
+pub(crate) fn fault_of_leases(
+    served: &HostedZone,
+    read: &HostedZone,
+    faults: &Faults,
+) -> Option<String> {
+    let is_reason = |reason: &ZoneProblem| match reason {
+        ZoneProblem::Source(SourceProblem::Lease(_)) => true,
+        ZoneProblem::Source(SourceProblem::NoLeases) => read.records() < served.records(),
+        _ => false,
+    };
+    faults.list().into_iter().find(|fault| is_reason(&fault.reason)).map(|fault| fault.to_string())
 }
 
 /// Returns the first label of the name in a lease, in lower case; `None` if a device may not have

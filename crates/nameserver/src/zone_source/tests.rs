@@ -238,3 +238,37 @@ fn a_changed_source_raises_the_serial_and_is_never_written() {
     assert!(files.fault().is_some_and(|fault| fault.contains("stays in force")));
     assert!(files.source(&config.id()).unwrap().text().contains("192.0.2.200"));
 }
+
+#[test]
+fn a_damaged_or_emptied_lease_file_changes_nothing() {
+    let scratch = Scratch::of("damaged");
+    let good = "0 02:00:00:00:00:01 192.168.1.20 tablet *\n";
+    let mut config = scratch.config(ProviderKind::Leases, good);
+    config.settle_secs = 0;
+    let files = ZoneFiles::of(std::slice::from_ref(&config));
+    let reload = |text: &str| {
+        scratch.file("source", text);
+        files.reload(Some(&config.id()));
+        let text = files.source(&config.id()).unwrap().text();
+        let names = ["tablet", "phone"].map(|name| text.contains(name));
+        (names, files.fault().unwrap_or_default())
+    };
+    let phone = "0 02:00:00:00:00:02 192.168.1.21 phone *\n";
+    for (text, reason) in [
+        ("\0\u{1}x\n", "source:1:1: this is not a lease of dnsmasq, ISC dhcpd or Kea"),
+        (&format!("{phone}0 02:00:00:00"), "source:2:1: warning: the line is cut"),
+        ("", "source: warning: the file has no leases"),
+    ] {
+        let (names, fault) = reload(text);
+        assert_eq!(names, [true, false], "{text}");
+        assert!(fault.contains("stays in force") && fault.contains(reason), "{fault}");
+    }
+    assert_eq!(reload(phone), ([false, true], String::new()));
+    // An ended lease is a lease.
+    assert_eq!(reload("1 02:00:00:00:00:01 192.168.1.20 gone *\n"), ([false; 2], String::new()));
+    // At the start, the lines that can be read count, and a file without leases is fine.
+    for text in ["", &format!("{phone}0 02:00:00:00")] {
+        scratch.file("source", text);
+        assert!(read(&config).0.is_some(), "{text}");
+    }
+}
