@@ -98,6 +98,34 @@ impl Signing {
         let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
         assert!(ran.status.success(), "{said}");
     }
+
+    /// Lets `delv` validate an answer with this DS record data.
+    fn validate(&self, ds: &str, question: [&str; 2], expected: &str) {
+        if !is_here("delv") {
+            return;
+        }
+        let anchors = self.site.directory.join("anchors");
+        let (head, digest) = ds.rsplit_once(' ').unwrap();
+        let text = format!("trust-anchors {{ corp.example. static-ds {head} \"{digest}\"; }};\n");
+        fs::write(&anchors, text).unwrap();
+        let dns = self.site.dns;
+        let ran = Command::new("delv")
+            .arg(format!("@{}", dns.ip()))
+            .args(["-p", &dns.port().to_string(), "-a"])
+            .arg(&anchors)
+            .arg("+root=corp.example")
+            .args(question)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+        assert!(said.contains(expected), "{question:?}: {said}");
+    }
+
+    fn states(&self) -> Vec<String> {
+        let report = self.keys();
+        let keys = report["keys"].as_array().unwrap().iter();
+        keys.map(|key| key["state"].as_str().unwrap().to_owned()).collect()
+    }
 }
 
 /// The DS record data of the first key in a report.
@@ -121,30 +149,14 @@ fn a_signed_zone_is_valid_for_others_and_stays_the_same_over_a_restart() {
     let text = signing.site.avocet_text(&["zone", "keys", "corp.example"]);
     assert!(text.contains(": csk, ECDSAP256SHA256, published since"), "{text}");
 
-    if is_here("delv") {
-        let anchors = signing.site.directory.join("anchors");
-        let ds = ds_of(&report);
-        let (head, digest) = ds.rsplit_once(' ').unwrap();
-        let text = format!("trust-anchors {{ corp.example. static-ds {head} \"{digest}\"; }};\n");
-        fs::write(&anchors, text).unwrap();
-        for (name, rtype, expected) in [
-            ("www.corp.example", "A", "fully validated"),
-            ("x.wild.corp.example", "TXT", "fully validated"),
-            ("nothing.corp.example", "A", "negative response, fully validated"),
-            ("b.c.corp.example", "A", "negative response, fully validated"),
-            ("www.corp.example", "MX", "negative response, fully validated"),
-        ] {
-            let dns = signing.site.dns;
-            let ran = Command::new("delv")
-                .arg(format!("@{}", dns.ip()))
-                .args(["-p", &dns.port().to_string(), "-a"])
-                .arg(&anchors)
-                .args(["+root=corp.example", name, rtype])
-                .output()
-                .unwrap();
-            let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
-            assert!(said.contains(expected), "{name} {rtype}: {said}");
-        }
+    for (name, rtype, expected) in [
+        ("www.corp.example", "A", "fully validated"),
+        ("x.wild.corp.example", "TXT", "fully validated"),
+        ("nothing.corp.example", "A", "negative response, fully validated"),
+        ("b.c.corp.example", "A", "negative response, fully validated"),
+        ("www.corp.example", "MX", "negative response, fully validated"),
+    ] {
+        signing.validate(&ds_of(&report), [name, rtype], expected);
     }
 
     let before = signing.site.avocet_text(&["zone", "export", "corp.example"]);
@@ -356,6 +368,59 @@ fn a_whole_roll_over_follows_the_ds_record_in_the_parent_zone() {
 }
 
 #[test]
+fn another_algorithm_after_a_reload_replaces_the_keys_while_edits_are_published() {
+    let (upstream, site) = (Upstream::start(), Site::new());
+    let file = site.directory.join("corp.zone");
+    let zone = ZONE.replace("$TTL 60", "$TTL 1");
+    fs::write(&file, &zone).unwrap();
+    let signing = Signing { site, server: None, file, upstream };
+    let publish = |serial: u32, ds: &str| {
+        signing.write_parent(serial, ds);
+        signing.site.avocet_text(&["zone", "reload", "example"]);
+    };
+    let edit = |number: u8, ds: &str| {
+        fs::write(&signing.file, format!("{zone}v{number} A 192.0.2.{number}\n")).unwrap();
+        signing.site.avocet_text(&["zone", "reload", "corp.example"]);
+        let name = format!("v{number}.corp.example");
+        assert_eq!(signing.site.ask(&name).0, [192, 0, 2, number]);
+        signing.validate(ds, [&name, "A"], "fully validated");
+        signing.validate(ds, ["nothing.corp.example", "A"], "negative response, fully validated");
+    };
+    signing.write_parent(1, "");
+    signing.configure(&signing.with_parent(1));
+    let mut server = signing.site.start();
+    server.wait_for_line("and is submitted");
+    let first = ds_of(&signing.keys());
+    publish(2, &first);
+    server.wait_for_line("and is active");
+    edit(61, &first);
+
+    // The new key stays in its first state, as long as other TTLs are in the policy.
+    let other = format!("{}algorithm = \"ed25519\"\n", signing.with_parent(1));
+    signing.configure(&other.replace("dnskey-ttl-secs = 1", "dnskey-ttl-secs = 3600"));
+    signing.site.avocet_text(&["reload"]);
+    assert_eq!(signing.states(), ["active", "prepared"]);
+    edit(62, &first);
+    server.stop();
+    let mut server = signing.site.start();
+    assert_eq!(signing.states(), ["active", "prepared"]);
+    edit(63, &first);
+    signing.configure(&other);
+    signing.site.avocet_text(&["reload"]);
+    server.wait_for_line("and is submitted");
+    edit(64, &first);
+    let second = signing.keys()["keys"][1]["ds"].as_str().unwrap().to_owned();
+    publish(3, &second);
+    edit(65, &second);
+    server.wait_for_line("and is removed");
+    edit(66, &second);
+    let report = signing.keys();
+    assert_eq!(report["keys"].as_array().unwrap().len(), 1, "{report}");
+    assert_eq!(report["keys"][0]["algorithm"], "ED25519");
+    signing.verify();
+}
+
+#[test]
 fn a_parent_that_goes_back_after_the_confirmation_keeps_the_old_key() {
     let (upstream, site) = (Upstream::start(), Site::new());
     let file = site.directory.join("corp.zone");
@@ -382,18 +447,14 @@ fn a_parent_that_goes_back_after_the_confirmation_keeps_the_old_key() {
     server.wait_for_line("and is confirmed");
     publish(4, &first);
     server.wait_for_line("has changed it back");
-    let states = |report: &Value| {
-        let keys = report["keys"].as_array().unwrap().iter();
-        keys.map(|key| key["state"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-    };
-    assert_eq!(states(&signing.keys()), ["active", "submitted"]);
+    assert_eq!(signing.states(), ["active", "submitted"]);
     let status = signing.site.avocet(&["status"]);
     let status = String::from_utf8_lossy(&status.stdout).into_owned();
     assert!(status.contains("has changed it back"), "{status}");
     signing.verify();
     publish(5, &second);
     server.wait_for_line("and is confirmed");
-    assert_eq!(states(&signing.keys()), ["active", "confirmed"]);
+    assert_eq!(signing.states(), ["active", "confirmed"]);
 }
 
 #[test]
