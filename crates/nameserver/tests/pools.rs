@@ -8,7 +8,9 @@ use std::fs;
 
 use asked::{ask, wire};
 use avocet_nameserver::InProcess;
-use avocet_wire::Rtype;
+use avocet_wire::builder::OptFields;
+use avocet_wire::view::RecordSection;
+use avocet_wire::{Builder, Class, MessageView, Rcode, Rtype};
 use avocet_zone::pool::{HealthState, MemberControl, PoolMasks};
 
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
@@ -106,4 +108,67 @@ fn policy_applies_to_pools() {
     let mut server = server(rule);
     let answer = ask(&mut server, CLIENT, "www.corp.example.", Rtype::A);
     assert!(!answer.contains("192.0.2."), "{answer}");
+}
+
+/// Returns the types in the answer and authority sections of the answer for a client that
+/// validates.
+fn types_for_validator(server: &mut InProcess, name: &str, rtype: Rtype) -> String {
+    let (mut query, mut out) = (vec![0; 512], vec![0; 4096]);
+    let mut builder = Builder::new(&mut query, 512, 7, 0x0100).unwrap();
+    builder.question(&wire(name), rtype, Class::IN).unwrap();
+    builder.opt(&OptFields { udp_size: 1232, rcode: Rcode(0), dnssec_ok: true }, &[]).unwrap();
+    let len = builder.finish();
+    let len = server.answer(&query[..len], &mut out).unwrap();
+    let records = MessageView::new(&out[..len]).unwrap().records().unwrap().map(Result::unwrap);
+    let types = |section| {
+        let of_section = records.clone().filter(|record| record.section == section);
+        of_section.map(|record| record.rtype.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    format!("{} / {}", types(RecordSection::Answer), types(RecordSection::Authority))
+}
+
+/// A zone with the signatures that the look-up needs; nobody checks them.
+const SIGNED: &str = "$TTL 300\n@ SOA ns host 7 2h 3m 4w 60\n@ NS ns\n@ NSEC *.any SOA NS RRSIG \
+                      NSEC\n*.any CNAME svc\n*.any RRSIG CNAME 13 3 300 20991231235959 \
+                      20200101000000 1 signed.example. AAAA\n*.any NSEC *.far CNAME RRSIG \
+                      NSEC\n*.far CNAME flat.plain.example.\n*.far RRSIG CNAME 13 3 300 \
+                      20991231235959 20200101000000 1 signed.example. AAAA\n*.far NSEC ns CNAME \
+                      RRSIG NSEC\nns A 192.0.2.9\nns NSEC @ A NSEC\n";
+const PLAIN: &str = "$TTL 300\n@ SOA ns host 7 2h 3m 4w 60\n@ NS ns\nns A 192.0.2.9\nflat ALIAS \
+                     ns\n*.any CNAME svc.signed.example.\n";
+
+#[test]
+fn a_signed_alias_to_made_addresses_keeps_its_proof_for_every_type() {
+    let directory = std::env::temp_dir().join(format!("avocet-proofs-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let mut tables = "[[pool]]\nname = \"svc.signed.example\"\naddresses = [\"192.0.2.7\"]\nprobe \
+                      = \"icmp\"\n"
+        .to_owned();
+    for (name, text) in [("signed.example", SIGNED), ("plain.example", PLAIN)] {
+        let file = directory.join(name);
+        fs::write(&file, text).unwrap();
+        tables.push_str(&format!("[[zone]]\nname = \"{name}\"\nfile = {file:?}\n"));
+    }
+    let mut server = server(&tables);
+    fs::remove_dir_all(&directory).unwrap();
+    for rtype in [1, 2, 5, 15, 16, 28, 43, 65, 255].map(Rtype) {
+        let given = types_for_validator(&mut server, "x.any.signed.example.", rtype);
+        assert_eq!(given, "CNAME RRSIG / NSEC", "{rtype}");
+    }
+    // The addresses of an ALIAS record in an unsigned zone do not follow a signed alias either.
+    for rtype in [Rtype::A, Rtype::AAAA] {
+        let given = types_for_validator(&mut server, "x.far.signed.example.", rtype);
+        assert_eq!(given, "CNAME RRSIG / NSEC", "{rtype}");
+    }
+    // Unsigned aliases are followed for every client, and the alias itself is an answer.
+    let name = "x.any.plain.example.";
+    check(&mut server, name, Rtype::A, "NOERROR 300 svc.signed.example. 30 192.0.2.7");
+    check(&mut server, name, Rtype::CNAME, "NOERROR 300 svc.signed.example.");
+    assert_eq!(types_for_validator(&mut server, name, Rtype::CNAME), "CNAME / ");
+    check(
+        &mut server,
+        "x.any.signed.example.",
+        Rtype::A,
+        "NOERROR 300 svc.signed.example. 30 192.0.2.7",
+    );
 }

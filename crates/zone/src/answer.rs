@@ -89,6 +89,20 @@ impl From<Full> for Cut {
 /// the host and the type of address.
 pub type ShownHost<'s> = dyn Fn(FoldedName<'_>, Rtype) -> bool + 's;
 
+/// A function that decides whether the caller answers for a name to which an alias leads.
+pub type AnsweredElsewhere<'s> = dyn Fn(FoldedName<'_>) -> bool + 's;
+
+/// What an answer depends on besides the zones and the question.
+#[derive(Clone, Copy, Default)]
+pub struct AnswerTerms<'s> {
+    /// A filter for addresses in the additional section; `None` accepts all. Glue of a referral is
+    /// always included.
+    pub shown: Option<&'s ShownHost<'s>>,
+    /// The names at which aliases end although a zone has the name: [`HostedEnd::Alias`]. The
+    /// proofs for these aliases are part of the answer. `None`: there are no such names.
+    pub elsewhere: Option<&'s AnsweredElsewhere<'s>>,
+}
+
 /// Answers a question, or returns `None` if no hosted zone contains its name. An answer of more
 /// than `limit` octets is truncated.
 #[must_use]
@@ -97,16 +111,15 @@ pub fn answer(
     question: &HostedQuestion<'_>,
     out: &mut [u8],
 ) -> Option<HostedAnswer> {
-    answer_with(zones, question, None, out)
+    answer_with(zones, question, AnswerTerms::default(), out)
 }
 
-/// Answers a question like [`answer`], but the additional section only has the addresses that
-/// `shown` accepts; `None` accepts all. Glue of a referral is always included.
+/// Answers a question like [`answer`], on these terms.
 #[must_use]
 pub fn answer_with(
     zones: &HostedZones,
     question: &HostedQuestion<'_>,
-    shown: Option<&ShownHost<'_>>,
+    terms: AnswerTerms<'_>,
     out: &mut [u8],
 ) -> Option<HostedAnswer> {
     let zone = zones.zone_of(question.qname, question.qtype)?;
@@ -117,11 +130,12 @@ pub fn answer_with(
         zones,
         qtype: question.qtype,
         proofs: question.proofs,
-        shown,
+        terms,
         builder,
         rcode: Rcode::NOERROR,
         end: HostedEnd::Complete,
         aliases: 0,
+        signed_aliases: 0,
         expansions: [const { None }; MAX_EXPANSIONS],
         expanded: 0,
         proven: [0; MAX_PROVEN],
@@ -149,12 +163,13 @@ struct Writing<'a, 'z> {
     zones: &'z HostedZones,
     qtype: Rtype,
     proofs: Proofs,
-    /// A filter for additional addresses; `None` accepts all.
-    shown: Option<&'a ShownHost<'a>>,
+    terms: AnswerTerms<'a>,
     builder: Builder<'a>,
     rcode: Rcode,
     end: HostedEnd,
     aliases: usize,
+    /// The number of aliases from signed zones.
+    signed_aliases: usize,
     /// The aliases from wildcards whose proofs are not written yet. Their number is `expanded`.
     expansions: [Option<Expansion<'z>>; MAX_EXPANSIONS],
     expanded: usize,
@@ -197,13 +212,15 @@ impl<'z> Writing<'_, 'z> {
             };
             let Some(target) = target else { return self.prove_expansions() };
             self.aliases += 1;
+            self.signed_aliases += usize::from(zone.is_signed());
             let next = mark(&target);
             if self.aliases >= MAX_HOSTED_ALIASES || seen[..self.aliases].contains(&next) {
                 return self.prove_expansions();
             }
             seen[self.aliases] = next;
             name = target;
-            let is_here = !self.zones.is_for_other_parent(name.view(), self.qtype);
+            let is_elsewhere = self.terms.elsewhere.is_some_and(|is_other| is_other(name.view()));
+            let is_here = !is_elsewhere && !self.zones.is_for_other_parent(name.view(), self.qtype);
             match self.zones.zone_of(name.view(), self.qtype) {
                 Some(Some(next)) if is_here => zone = next,
                 _ => {
@@ -258,8 +275,8 @@ impl<'z> Writing<'_, 'z> {
     }
 
     /// Writes the ALIAS record of a name, which the caller later replaces with addresses. If an
-    /// alias in a signed answer leads to this name, the client must ask for it separately: its
-    /// addresses are signed in their own answer.
+    /// alias in a signed answer leads to this name, the client must ask for it separately: the
+    /// caller can neither sign the aliases nor keep their signatures.
     #[cold]
     fn made(
         &mut self,
@@ -267,7 +284,8 @@ impl<'z> Writing<'_, 'z> {
         name: FoldedName<'_>,
         (node, closest): (Node<'z>, Option<Node<'z>>),
     ) -> Result<Option<FoldedNameBuf>, Cut> {
-        if self.aliases > 0 && self.proofs == Proofs::Included && zone.is_signed() {
+        let is_signed = self.signed_aliases > 0 || (self.aliases > 0 && zone.is_signed());
+        if is_signed && self.proofs == Proofs::Included {
             self.end = HostedEnd::Alias;
             return Ok(None);
         }
@@ -490,7 +508,7 @@ impl<'z> Writing<'_, 'z> {
             (written[count], count) = (at, count + 1);
             for rtype in [Rtype::A, Rtype::AAAA] {
                 if let Some(set) = node.set(rtype)
-                    && self.shown.is_none_or(|shown| shown(host.view(), rtype))
+                    && self.terms.shown.is_none_or(|shown| shown(host.view(), rtype))
                 {
                     let _ = self.set(Section::Additional, host.view(), &set);
                 }

@@ -73,7 +73,10 @@ use std::path::Path;
 
 use avocet_wire::{FoldedName, NameBuf};
 
-pub use answer::{HostedAnswer, HostedEnd, HostedQuestion, Proofs, ShownHost, answer, answer_with};
+pub use answer::{
+    AnswerTerms, AnsweredElsewhere, HostedAnswer, HostedEnd, HostedQuestion, Proofs, ShownHost,
+    answer, answer_with,
+};
 pub use build::{MAX_HOSTED_RECORDS, ZoneBuilder};
 pub use catalog::{CatalogFault, CatalogMember, MAX_CATALOG_MEMBERS, catalog_members};
 pub use change::{ChangeSize, MAX_KEPT_CHANGES, OwnedRecord, RecordList, ZoneChange, ZoneVersion};

@@ -4,8 +4,11 @@ use avocet_wire::edns::OPT_LEN;
 use avocet_wire::header::{AA, RD};
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::view::{MessageView, RecordSection, RecordView};
-use avocet_wire::{Ede, FoldedName, Header, NameBuf, Rcode, Rtype};
-use avocet_zone::{HostedAnswer, HostedEnd, HostedQuestion, HostedZones, Proofs, ShownHost};
+use avocet_wire::{Ede, FoldedName, Header, NameBuf, Rtype};
+use avocet_zone::{
+    AnswerTerms, AnsweredElsewhere, HostedAnswer, HostedEnd, HostedQuestion, HostedZones, Proofs,
+    ShownHost,
+};
 
 use super::alias::{Alias, Flattening};
 use super::asked::{Asked, AskedEdns, ZoneVersion};
@@ -141,19 +144,22 @@ fn answer(
     let of_opt = asked.edns.map_or(0, |edns| OPT_LEN + edns.cookie.map_or(0, |_| COOKIE_OPTION));
     let limit = usize::from(asked.limit) - of_opt;
     let question = HostedQuestion { qname, qtype, proofs, limit };
-    let Some(answer) = avocet_zone::answer_with(zones, &question, shown, out) else {
+    // The zone does not have the addresses of a pool, so an alias that leads to it ends there.
+    let is_pool = |name: FoldedName<'_>| pools.get(name.wire()).is_some();
+    let elsewhere = (!pools.is_empty()).then_some(&is_pool as &AnsweredElsewhere<'_>);
+    let terms = AnswerTerms { shown, elsewhere };
+    let Some(answer) = avocet_zone::answer_with(zones, &question, terms, out) else {
         return Finding::Nothing;
     };
     let HostedAnswer { len, rcode, end } = answer;
-    if !pools.is_empty() {
-        match aliases_to_pool(&out[..len], pools) {
-            Some(ToPool::Unsigned(aliases)) => return Finding::Aliases { aliases, note: 0 },
-            Some(ToPool::Signed) if end != HostedEnd::Alias => {
-                let len = aliases_alone(&mut out[..len], pools).unwrap_or(len);
-                let draft = Draft { len, rcode: Rcode::NOERROR, ede: None, note: 0 };
-                return Finding::Answer(Offer::made(Stage::Hosted, draft));
-            }
-            _ => {}
+    if end == HostedEnd::Alias
+        && (beyond == Beyond::Resolved || !pools.is_empty())
+        && let Some(aliases) = unsigned_aliases(&out[..len])
+    {
+        let leads_to_pool =
+            || aliases.last().is_some_and(|last| is_pool(last.target.folded().view()));
+        if beyond == Beyond::Resolved || leads_to_pool() {
+            return Finding::Aliases { aliases, note: 0 };
         }
     }
     if end == HostedEnd::Flattened
@@ -161,72 +167,11 @@ fn answer(
     {
         return Finding::Aliases { aliases, note: 0 };
     }
-    match (end, beyond) {
-        (HostedEnd::Referral, Beyond::Resolved) => return Finding::Nothing,
-        (HostedEnd::Alias, Beyond::Resolved) => {
-            if let Some(aliases) = unsigned_aliases(&out[..len]) {
-                return Finding::Aliases { aliases, note: 0 };
-            }
-        }
-        _ => {}
+    if end == HostedEnd::Referral && beyond == Beyond::Resolved {
+        return Finding::Nothing;
     }
     let ede = (end == HostedEnd::NotLoaded).then_some((Ede::NOT_READY, "the zone is not loaded"));
     Finding::Answer(Offer::made(Stage::Hosted, Draft { len, rcode, ede, note: 0 }))
-}
-
-/// The aliases of an answer that lead to a pool.
-enum ToPool {
-    /// The aliases are not signed.
-    Unsigned(Vec<Alias>),
-    /// The aliases are signed. A client that validates follows signed aliases itself, and gets the
-    /// addresses with the signatures of their zone.
-    Signed,
-}
-
-/// Returns the aliases of an answer up to the first that leads to a pool; `None` if none does. The
-/// zone does not have the addresses of a pool.
-fn aliases_to_pool(message: &[u8], pools: &Pools) -> Option<ToPool> {
-    let (mut aliases, mut target, mut is_signed) = (Vec::new(), [0; MAX_NAME], false);
-    let mut leads = false;
-    for record in MessageView::new(message).ok()?.section(RecordSection::Answer).ok()? {
-        let record = record.ok()?;
-        is_signed |= record.rtype == Rtype::RRSIG;
-        if record.rtype == Rtype::CNAME && !leads {
-            let alias = alias_of(&record, &mut target)?;
-            leads = pools.get(alias.target.folded().wire()).is_some();
-            aliases.push(alias);
-        }
-    }
-    match is_signed {
-        _ if !leads => None,
-        true => Some(ToPool::Signed),
-        false => Some(ToPool::Unsigned(aliases)),
-    }
-}
-
-/// Removes everything after the alias that leads to a pool and the signatures of this alias.
-/// Returns the length.
-#[cold]
-fn aliases_alone(message: &mut [u8], pools: &Pools) -> Option<usize> {
-    let (mut count, mut target, mut leads) = (0, [0; MAX_NAME], false);
-    let view = MessageView::new(message).ok()?;
-    let mut header = view.header();
-    let mut records = view.records().ok()?;
-    let mut len = records.position();
-    while count < header.counts[1] {
-        let record = records.next()?.ok()?;
-        if leads && record.rtype != Rtype::RRSIG {
-            break;
-        }
-        if record.rtype == Rtype::CNAME {
-            leads = pools.get(alias_of(&record, &mut target)?.target.folded().wire()).is_some();
-        }
-        (count, len) = (count + 1, records.position());
-    }
-    header.counts = [1, count, 0, 0];
-    header.flags &= !0xf;
-    header.write(message.first_chunk_mut()?);
-    Some(len)
 }
 
 /// Returns the alias in a CNAME record.
