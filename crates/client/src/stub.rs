@@ -13,6 +13,9 @@ use crate::{ClientError, exchange};
 
 /// Time to wait for the name of an address, which is longer than the server's own timeout.
 const NAME_PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum TTL in seconds of DS records: the time for which resolvers cache records at most (RFC
+/// 8767 §4).
+const MAX_DS_TTL_SECS: u32 = 7 * 86_400;
 /// Number of octets of TTL and length, which precede a record's data.
 const TTL_AND_LENGTH: usize = 6;
 
@@ -72,6 +75,35 @@ pub fn records_of(
     (request.tries, request.timeout, request.tcp) = (1, NAME_PATIENCE, server.by_tcp);
     let server = server.addr;
     records_in(&exchange::exchange(&request, server)?.octets, rtype)
+}
+
+/// Returns the data of the DS records of a zone according to `server`, with the TTL in seconds that
+/// they have at the parent. The TTL of the answer is lower if the server has the records in its
+/// cache, so the TTL in their signatures counts as well.
+///
+/// # Errors
+///
+/// The server does not answer, or answers with an error other than NXDOMAIN.
+pub fn ds_of(server: StubServer, zone: &NameBuf) -> Result<(Vec<Vec<u8>>, u32), ClientError> {
+    let words = [zone.to_string(), Rtype::DS.to_string(), "+dnssec".to_owned()];
+    let mut request = Request::from_words(&words)?;
+    (request.tries, request.timeout, request.tcp) = (1, NAME_PATIENCE, server.by_tcp);
+    ds_in(&exchange::exchange(&request, server.addr)?.octets)
+}
+
+/// Returns the data of the DS records in the answer section, with the highest TTL in seconds of
+/// these records and in their signatures.
+fn ds_in(octets: &[u8]) -> Result<(Vec<Vec<u8>>, u32), ClientError> {
+    let (records, ttl_secs) = records_in(octets, Rtype::DS)?;
+    let (signatures, _) = records_in(octets, Rtype::RRSIG)?;
+    let signed = signatures.iter().filter_map(|data| {
+        // RFC 4034 §3.1: the type, algorithm and labels precede the original TTL.
+        let (head, _) = data.split_first_chunk::<8>()?;
+        let [high, low, _, _, ttl @ ..] = *head;
+        (Rtype(u16::from_be_bytes([high, low])) == Rtype::DS).then(|| u32::from_be_bytes(ttl))
+    });
+    let ttl_secs = signed.fold(ttl_secs, u32::max).min(MAX_DS_TTL_SECS);
+    Ok((records, ttl_secs))
 }
 
 /// Returns the data of the records of a type in the answer section, with their highest TTL in

@@ -19,7 +19,8 @@ use avocet_dnssec::signing::{
 use avocet_wire::{FoldedName, Rtype, rdata};
 use avocet_zone::HostedZone;
 use avocet_zone::sign::timeline::{
-    DsWitness, KeyPhase, KeyRole, KeyTimeline, MAX_ZONE_KEYS, TimedKey, WantedKey,
+    DsWitness, HeldTtl, KeyPhase, KeyPolicy, KeyRole, KeyTimeline, MAX_ZONE_KEYS, TimedKey,
+    WantedKey,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -95,8 +96,12 @@ pub(super) struct SignerState {
     pub(super) timeline: KeyTimeline,
     /// The serial of the last published version.
     pub(super) last_serial: Option<u32>,
-    /// The highest TTL, in seconds, of the zone's records that caches may still have.
-    pub(super) max_ttl_secs: u32,
+    /// The highest TTL of the zone's records.
+    pub(super) zone_ttl: HeldTtl,
+    /// The TTL of the DNSKEY RRset.
+    pub(super) dnskey_ttl: HeldTtl,
+    /// The TTL of the parent's DS records.
+    pub(super) ds_ttl: HeldTtl,
     /// The Unix second of the last check.
     pub(super) looked_at_secs: u64,
 }
@@ -109,7 +114,38 @@ struct StoredState {
     last_serial: Option<u32>,
     max_ttl_secs: u32,
     looked_at_secs: u64,
+    /// The TTLs. Absent in files of earlier versions.
+    #[serde(default)]
+    ttls: Option<StoredTtls>,
     keys: Vec<StoredKey>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct StoredTtls {
+    zone: StoredTtl,
+    dnskey: StoredTtl,
+    ds: StoredTtl,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct StoredTtl {
+    secs: u32,
+    before_secs: u32,
+    since_secs: u64,
+}
+
+impl From<HeldTtl> for StoredTtl {
+    fn from(HeldTtl { secs, before_secs, since_secs }: HeldTtl) -> Self {
+        Self { secs, before_secs, since_secs }
+    }
+}
+
+impl From<StoredTtl> for HeldTtl {
+    fn from(StoredTtl { secs, before_secs, since_secs }: StoredTtl) -> Self {
+        Self { secs, before_secs, since_secs }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -160,6 +196,14 @@ impl From<StoredWitness> for DsWitness {
     }
 }
 
+/// The TTLs for which the steps of keys wait.
+pub(super) struct Waits {
+    /// The policy with the largest TTLs that caches may hold.
+    pub(super) policy: KeyPolicy,
+    /// The highest TTL in seconds of any record of the zone that a cache may hold.
+    pub(super) max_ttl_secs: u32,
+}
+
 impl SignerState {
     /// Removes the time since the last check from the ages of the keys' states if it is longer than
     /// `gap_secs`. In that time, the server did not run, or the clock was set.
@@ -173,7 +217,31 @@ impl SignerState {
             }
             key.since_secs = key.since_secs.min(now_secs);
         }
+        for ttl in [&mut self.zone_ttl, &mut self.dnskey_ttl, &mut self.ds_ttl] {
+            ttl.leave_out_gap(if is_gap { gap } else { 0 }, now_secs);
+        }
         self.looked_at_secs = now_secs;
+    }
+
+    /// Records the TTLs of the version that is published now.
+    pub(super) fn note_ttls(&mut self, zone_ttl_secs: u32, policy: &KeyPolicy, now_secs: u64) {
+        let delay = policy.propagation_secs;
+        self.zone_ttl.note(zone_ttl_secs, delay, now_secs);
+        self.dnskey_ttl.note(policy.dnskey_ttl_secs, delay, now_secs);
+    }
+
+    /// Returns the policy with the largest TTLs that caches may hold, and the largest TTL of the
+    /// zone's records.
+    pub(super) fn waits(&self, policy: &KeyPolicy, now_secs: u64) -> Waits {
+        let delay = policy.propagation_secs;
+        let of_keys = self.dnskey_ttl.largest_secs(delay, now_secs);
+        let of_parent = self.ds_ttl.largest_secs(policy.parent_propagation_secs, now_secs);
+        let policy = KeyPolicy {
+            dnskey_ttl_secs: of_keys.max(policy.dnskey_ttl_secs),
+            parent_ds_ttl_secs: of_parent.max(policy.parent_ds_ttl_secs),
+            ..*policy
+        };
+        Waits { policy, max_ttl_secs: self.zone_ttl.largest_secs(delay, now_secs) }
     }
 
     fn stored(&self) -> StoredState {
@@ -190,8 +258,14 @@ impl SignerState {
         StoredState {
             version: 1,
             last_serial: self.last_serial,
-            max_ttl_secs: self.max_ttl_secs,
+            // Earlier versions read only this one.
+            max_ttl_secs: self.zone_ttl.secs.max(self.zone_ttl.before_secs),
             looked_at_secs: self.looked_at_secs,
+            ttls: Some(StoredTtls {
+                zone: self.zone_ttl.into(),
+                dnskey: self.dnskey_ttl.into(),
+                ds: self.ds_ttl.into(),
+            }),
             keys: self.timeline.keys.iter().map(key).collect(),
         }
     }
@@ -211,10 +285,17 @@ impl SignerState {
         };
         let keys: Option<Vec<_>> = stored.keys.into_iter().map(key).collect();
         let keys = keys.filter(|keys| stored.version == 1 && keys.len() <= MAX_ZONE_KEYS)?;
+        let of_zone = HeldTtl { secs: stored.max_ttl_secs, ..HeldTtl::default() };
+        let (zone_ttl, dnskey_ttl, ds_ttl) = match stored.ttls {
+            Some(StoredTtls { zone, dnskey, ds }) => (zone.into(), dnskey.into(), ds.into()),
+            None => (of_zone, HeldTtl::default(), HeldTtl::default()),
+        };
         Some(Self {
             timeline: KeyTimeline { keys },
             last_serial: stored.last_serial,
-            max_ttl_secs: stored.max_ttl_secs,
+            zone_ttl,
+            dnskey_ttl,
+            ds_ttl,
             looked_at_secs: stored.looked_at_secs,
         })
     }

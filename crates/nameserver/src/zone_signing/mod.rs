@@ -30,7 +30,7 @@ use avocet_zone::{HostedZone, UnsoundZone, is_newer};
 use thiserror::Error;
 
 pub use key_files::KeyFileError;
-use key_files::{KeyFiles, SignerState};
+use key_files::{KeyFiles, SignerState, Waits};
 use parent::ParentView;
 pub use report::{KeyReport, SigningReport, role_of as key_role};
 
@@ -171,7 +171,8 @@ impl ZoneSigner {
             return Ok(());
         }
         state.leave_out_gap(now_secs, GAP_SECS);
-        let due = state.timeline.next_due_secs(&self.policy.keys, state.max_ttl_secs, now_secs);
+        let Waits { policy, max_ttl_secs } = state.waits(&self.policy.keys, now_secs);
+        let due = state.timeline.next_due_secs(&policy, max_ttl_secs, now_secs);
         self.due_secs = self.due_secs.min(due.unwrap_or(u64::MAX));
         Ok(self.files.save(state)?)
     }
@@ -197,10 +198,7 @@ impl ZoneSigner {
             next.last_serial = Some(serial);
         }
         next.leave_out_gap(now_secs, GAP_SECS);
-        let max_ttl_secs = source.max_ttl_secs();
-        let is_rolling = next.timeline.is_rolling();
-        next.max_ttl_secs =
-            if is_rolling { max_ttl_secs.max(next.max_ttl_secs) } else { max_ttl_secs };
+        next.note_ttls(source.max_ttl_secs(), &self.policy.keys, now_secs);
         let made = self.make_keys(&mut next, now_secs)?;
         let before = self.last.clone();
         let result = self.step_and_sign(source, &mut next, now_secs);
@@ -216,7 +214,8 @@ impl ZoneSigner {
             self.keys.remove(&step.tag);
             self.files.remove(step.tag);
         }
-        let of_keys = next.timeline.next_due_secs(&self.policy.keys, next.max_ttl_secs, now_secs);
+        let Waits { policy, max_ttl_secs } = next.waits(&self.policy.keys, now_secs);
+        let of_keys = next.timeline.next_due_secs(&policy, max_ttl_secs, now_secs);
         let of_signatures =
             self.expires_at_secs.map(|end| end.saturating_sub(self.policy.refresh_secs.into()));
         let due = [of_keys, of_signatures].into_iter().flatten().min();
@@ -317,13 +316,14 @@ impl ZoneSigner {
         next: &mut SignerState,
         now_secs: u64,
     ) -> Result<(Arc<HostedZone>, Vec<KeyStep>), SigningError> {
+        let Waits { policy, max_ttl_secs } = next.waits(&self.policy.keys, now_secs);
         let facts = KeyFacts {
             now_secs,
-            max_ttl_secs: next.max_ttl_secs,
+            max_ttl_secs,
             parent: self.parent.fresh(now_secs),
             word: self.parent.word,
         };
-        let steps = next.timeline.advance(&self.policy.keys, &facts);
+        let steps = next.timeline.advance(&policy, &facts);
         let signers = self.signers(&next.timeline.key_use());
         let times = self.times(now_secs);
         let is_small = is_small(source) || self.last.is_none();

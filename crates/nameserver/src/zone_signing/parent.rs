@@ -9,6 +9,7 @@
 use avocet_dnssec::signing::{SigningKey, is_ds_of};
 use avocet_zone::sign::timeline::{DsWitness, KeyPhase, KeyStep, ParentDs};
 
+use super::key_files::Waits;
 use super::{SigningError, ZoneSigner};
 
 /// Seconds between two look-ups while no key depends on the parent. Up to an hour is added.
@@ -77,8 +78,9 @@ impl ZoneSigner {
         let is_due = if state.timeline.ds_key().is_some() {
             let timeline = &state.timeline;
             let looked_at_secs = parent.looked_at_secs;
+            let Waits { policy: waits, max_ttl_secs } = state.waits(&policy.keys, now_secs);
             since.is_none_or(|secs| secs >= policy.parent_check_secs.into())
-                || timeline.needs_look(&policy.keys, state.max_ttl_secs, now_secs, looked_at_secs)
+                || timeline.needs_look(&waits, max_ttl_secs, now_secs, looked_at_secs)
         } else {
             // The clock may have been set back.
             now_secs >= calm_at || calm_at - now_secs > CALM_SECS + SPREAD_SECS
@@ -98,6 +100,10 @@ impl ZoneSigner {
         let tags: Vec<u16> =
             self.keys.iter().filter(|(_, key)| refers(key)).map(|(tag, _)| *tag).collect();
         let Some(state) = &mut self.state else { return };
+        if !records.is_empty() {
+            let delay = self.policy.keys.parent_propagation_secs;
+            state.ds_ttl.note(ttl_secs, delay, now_secs);
+        }
         self.parent.fault = None;
         let entries = state.timeline.keys.iter_mut().filter(|key| key.role.is_entry());
         if tags.is_empty() && !records.is_empty() {

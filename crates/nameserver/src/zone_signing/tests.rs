@@ -1,6 +1,7 @@
 //! Tests of a signer with a parent, in virtual time.
 
 mod algorithm;
+mod held_ttls;
 
 use std::path::PathBuf;
 
@@ -24,6 +25,7 @@ struct Site {
     signer: ZoneSigner,
     now_secs: u64,
     parent: Vec<Vec<u8>>,
+    ds_ttl_secs: u32,
     /// The times at which the DS records of the parent were looked up.
     looks: Vec<u64>,
 }
@@ -37,7 +39,8 @@ impl Site {
         let source = source(1);
         let signer = ZoneSigner::new(source.apex(), &config);
         let (now_secs, parent, looks) = (START, Vec::new(), Vec::new());
-        Self { directory, source, config, signer, now_secs, parent, looks }
+        let ds_ttl_secs = 86_400;
+        Self { directory, source, config, signer, now_secs, parent, ds_ttl_secs, looks }
     }
 
     fn restart(&mut self) {
@@ -53,7 +56,7 @@ impl Site {
             self.publish();
             if self.signer.wants_parent(self.now_secs) {
                 self.looks.push(self.now_secs);
-                self.signer.note_parent(&self.parent, 86_400, self.now_secs);
+                self.signer.note_parent(&self.parent, self.ds_ttl_secs, self.now_secs);
                 self.publish();
             }
             self.now_secs += TICK_SECS;

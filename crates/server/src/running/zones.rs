@@ -12,7 +12,7 @@ use avocet_config::Config;
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_nameserver::clock::wall_secs;
-use avocet_wire::{NameBuf, Rtype};
+use avocet_wire::NameBuf;
 use avocet_zone::ZoneId;
 
 use super::conditions::Condition;
@@ -161,7 +161,7 @@ fn ask_parent(running: &Running, zone: &ZoneId) {
         name_server.packets.flush(name.folded().view());
     }
     let server = running.shared.snapshot().config.server.own_address();
-    match stub_client::records_of(stub_client::from_here(server).into(), &name, Rtype::DS) {
+    match stub_client::ds_of(stub_client::from_here(server).into(), &name) {
         Ok((records, ttl_secs)) => running.reloader.zones.note_parent(zone, &records, ttl_secs),
         Err(error) => tracing::warn!(%error, "zone {zone}: cannot look up its DS records"),
     }

@@ -18,10 +18,12 @@
 //! the keys do as well.
 
 mod ds;
+mod held;
 
 use avocet_dnssec::signing::SigningAlgorithm;
 
 pub use ds::DsWitness;
+pub use held::HeldTtl;
 
 /// Maximum number of keys of a zone: enough for two keys in each role, for two algorithms, with
 /// some to spare.
