@@ -22,7 +22,7 @@ use avocet_wire::Rcode;
 
 use crate::harness::filters::Filter;
 use crate::harness::peers::{Kind, Zone};
-use crate::harness::{Ask, Record, Reply, Scripted, Setup, Tcp, Udp};
+use crate::harness::{Ask, Record, Reply, Scripted, Setup, Tcp, Udp, until};
 
 /// The zone of all names.
 const APEX: &str = "filtered.example.";
@@ -416,6 +416,12 @@ fn clients_are_distinguished_as_in_other_servers() {
         else {
             continue;
         };
+        // BIND adds the triggers of a zone in the order of their names, those by client last.
+        let probe = Ask::of(&format!("n1.{APEX}"), "A");
+        let blocked = SocketAddr::from(([127, 0, 0, 7], 0));
+        until("the triggers by client are in force", || {
+            (Udp::from(blocked, peer.addr).ask(&probe).rcode == Rcode::NXDOMAIN).then_some(())
+        });
         for (_, name, rtype) in &material.questions {
             for last in [1, 7, 8, 9, 10, 12, 1]
                 .into_iter()

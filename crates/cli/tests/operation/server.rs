@@ -1,11 +1,13 @@
 //! A server under test: its files, its process, its log, and queries to it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -366,12 +368,14 @@ fn apart_from_ephemeral_ports(text: &str) -> String {
     }
 }
 
-/// An address with a free port for UDP and TCP. The system chooses it.
+/// An address with a free port for UDP and TCP. The system chooses it, and no two calls return the
+/// same.
 pub(crate) fn free_address() -> SocketAddr {
+    static GIVEN: Mutex<BTreeSet<SocketAddr>> = Mutex::new(BTreeSet::new());
     loop {
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let addr = udp.local_addr().unwrap();
-        if TcpListener::bind(addr).is_ok() {
+        if TcpListener::bind(addr).is_ok() && GIVEN.lock().unwrap().insert(addr) {
             return addr;
         }
     }

@@ -395,9 +395,9 @@ fn another_algorithm_after_a_reload_replaces_the_keys_while_edits_are_published(
     server.wait_for_line("and is active");
     edit(61, &first);
 
-    // The new key stays in its first state, as long as other TTLs are in the policy.
+    // The new key stays in its first state for as long as other servers may need for a version.
     let other = format!("{}algorithm = \"ed25519\"\n", signing.with_parent(1));
-    signing.configure(&other.replace("dnskey-ttl-secs = 1", "dnskey-ttl-secs = 3600"));
+    signing.configure(&other.replace("\npropagation-secs = 0", "\npropagation-secs = 3600"));
     signing.site.avocet_text(&["reload"]);
     assert_eq!(signing.states(), ["active", "prepared"]);
     edit(62, &first);
