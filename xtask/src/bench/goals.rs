@@ -17,7 +17,7 @@ enum Limit {
     /// This factor times the headline figure of another server.
     Times(f64, Peer),
     /// This factor times the headline figure of Avocet in another workload.
-    Beside(f64, Workload),
+    OfWorkload(f64, Workload),
     /// User CPU time: at most this many microseconds more than another server.
     UserAbove(f64, Peer),
     /// At most this many bytes per name.
@@ -41,7 +41,7 @@ const GOALS: &[Goal] = &[
     Goal { workload: Workload::Zipf, limit: Limit::Times(0.68, Peer::Unbound) },
     Goal { workload: Workload::Zipf, limit: Limit::Times(0.9, Peer::Dnsdist) },
     Goal { workload: Workload::Blocked, limit: Limit::Times(0.7, Peer::Dnsdist) },
-    Goal { workload: Workload::Blocked, limit: Limit::Beside(1.05, Workload::Unlisted) },
+    Goal { workload: Workload::Blocked, limit: Limit::OfWorkload(1.05, Workload::Unlisted) },
     Goal { workload: Workload::Memory, limit: Limit::Bytes(200.0) },
 ];
 
@@ -49,7 +49,7 @@ impl Goal {
     fn limit_text(&self) -> String {
         match &self.limit {
             Limit::Times(times, peer) => format!("<= {times:.2} x {}", peer.name()),
-            Limit::Beside(times, workload) => format!("<= {times:.2} x {}", workload.name()),
+            Limit::OfWorkload(times, workload) => format!("<= {times:.2} x {}", workload.name()),
             Limit::UserAbove(micros, peer) => format!("user <= {} + {micros:.1} us", peer.name()),
             Limit::Bytes(bytes) => format!("<= {bytes:.0} bytes"),
         }
@@ -60,7 +60,7 @@ impl Goal {
         let workload = self.workload;
         match self.limit {
             Limit::Times(times, peer) => Some((report.ratio(Peer::Avocet, peer, workload)?, times)),
-            Limit::Beside(times, other) => {
+            Limit::OfWorkload(times, other) => {
                 Some((report.ratio_of((Peer::Avocet, workload), (Peer::Avocet, other))?, times))
             }
             Limit::UserAbove(micros, peer) => {
@@ -93,7 +93,7 @@ impl Goal {
         let text = |value: f64| match self.limit {
             Limit::Bytes(_) => format!("{value:.0}"),
             Limit::UserAbove(..) => format!("{value:+.2}"),
-            Limit::Times(..) | Limit::Beside(..) => format!("{value:.2}"),
+            Limit::Times(..) | Limit::OfWorkload(..) => format!("{value:.2}"),
         };
         let range = match self.limit {
             _ if least == most => return text(median),

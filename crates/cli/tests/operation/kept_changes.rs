@@ -52,11 +52,12 @@ struct Case {
 enum Before {
     /// The edit waits until it has settled.
     Nothing,
-    /// The server is told to read the file.
+    /// A command makes the server read the file.
     Reload,
 }
 
-/// A server that hosts `corp.example`, and reads its file only if it is told to.
+/// A server that hosts `corp.example`. It reads the file of the zone only when a command requests
+/// it.
 struct Hosted(Updated);
 
 impl Hosted {

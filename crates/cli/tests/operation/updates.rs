@@ -36,7 +36,7 @@ impl Updated {
         Self::start_settling(0, settings)
     }
 
-    /// Starts one that reads an edit of the file after so many seconds.
+    /// Starts a server that reads an edit of the file after this number of seconds.
     pub(crate) fn start_settling(settle_secs: u32, settings: &str) -> Self {
         let (upstream, site) = (Upstream::start(), Site::new());
         let (file, secret) = (site.directory.join("corp.zone"), site.directory.join("secret"));

@@ -45,8 +45,10 @@ impl Scope {
 }
 
 /// The names that an entry covers. An entry exists only while its line is read, in a reused vector.
-/// A boxed name would cost an allocation for each line of the list.
-#[allow(clippy::large_enum_variant)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a boxed name would cost an allocation for each line of the list"
+)]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Target {
     /// A folded name and optionally the names below it.
