@@ -9,7 +9,7 @@ use crate::plan::HeaderPlace;
 use crate::trace::Trace;
 
 /// Maximum number of traces whose memory is kept: about the number of questions that end in one
-/// turn of the driver.
+/// pass of the driver's event loop.
 const MAX_SPARE: usize = 64;
 
 /// An instruction of the resolver to its driver.
@@ -47,7 +47,7 @@ pub enum Action {
         idle_ms: u32,
     },
     /// Close the socket pool and the connection of a server. The server is no longer in the plan,
-    /// and no query to it is outstanding. Another server may get its number.
+    /// and no query to it is outstanding. Another server may get its [`EndpointId`].
     Forget {
         /// The server.
         endpoint: EndpointId,
@@ -127,7 +127,7 @@ impl<W> Actions<W> {
         self.octets.clear();
         self.answers.clear();
         self.waiters.clear();
-        // Most turns have no traces, and this function is called in each turn.
+        // This function is called in each pass of the event loop, mostly without traces.
         if self.traces.is_empty() {
             return;
         }

@@ -315,7 +315,7 @@ impl Walk<'_> {
 }
 
 /// Returns the ancestors of a name where a DNAME would apply to the name. Ancestors above the
-/// configured zone that is queried for the name are left out (S23).
+/// configured zone that is queried for the name are left out (S23 in tests/SECURITY.md).
 fn dname_owners<'n>(
     plan: &Plan,
     name: FoldedName<'n>,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use crate::exchange::endpoint::EndpointId;
 use crate::plan::{Plan, Route};
 
-/// A plan, with the numbers that the resolver has given to the plan's servers.
+/// A plan, with the identifiers that the resolver has given to the plan's servers.
 #[derive(Debug)]
 pub(crate) struct Bound {
     pub(crate) plan: Arc<Plan>,
-    /// The servers of each rule, in the order of the plan. For a rule with servers that are not
-    /// pinned, the list is empty.
+    /// The servers of each rule, in the order of the plan. The list has no rules if the resolver
+    /// does not keep records of the servers of rules, as with recursion and without server sets.
     pub(crate) servers: Vec<Box<[EndpointId]>>,
 }
 

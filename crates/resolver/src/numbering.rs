@@ -19,7 +19,7 @@ pub(crate) struct Numbering<K> {
     many: Option<HashMap<K, usize>>,
 }
 
-/// The number of a key, and whether it was seen before.
+/// The number of a key, and whether the key was seen before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Numbered {
     /// The key was not seen before.

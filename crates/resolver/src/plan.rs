@@ -160,7 +160,7 @@ pub(crate) struct Rule {
 }
 
 /// The rule for a name, with the length in octets of the name of the zone for which its servers are
-/// trusted. This zone is that of the rule, or of the exception that led to the rule.
+/// trusted: the zone of the rule, or of the exception that led to the rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Route {
     pub(crate) rule: u16,
@@ -204,7 +204,7 @@ pub(crate) struct Route {
 pub struct Plan {
     pub(crate) settings: Settings,
     rules: Vec<Rule>,
-    /// All upstreams. One that several rules use occurs only once.
+    /// All upstreams. An upstream that several rules use occurs only once.
     pub(crate) upstreams: Vec<Endpoint>,
     /// The index of the rule for the names of each zone and exception, except the root. `None` for
     /// an exception without a rule above it.
@@ -244,8 +244,8 @@ pub struct Ask<'a> {
     /// The client's address, to detect loops: a question must not be sent to the server that it
     /// comes from.
     pub client: Option<IpAddr>,
-    /// The client's address for servers that get it; `None` for a question that this server has
-    /// itself.
+    /// The client's address, for servers that receive it (see [`Introduction`]); `None` for a
+    /// question that this server itself causes.
     pub introduced: Option<IpAddr>,
     /// Whether the caller has stale data for the client: see
     /// [`Action::Overdue`](crate::Action::Overdue).
@@ -442,7 +442,7 @@ impl Plan {
 
     /// Returns the length of the name of the nearest zone at or above a folded name that has
     /// configured servers or an exception; 0 if there is none. Data from servers above that zone
-    /// does not apply to its names (S4, S23).
+    /// does not apply to its names (S4, S23 in tests/SECURITY.md).
     pub(crate) fn boundary_len(&self, qname: FoldedName<'_>) -> usize {
         let rule = self.zones.nearest(&qname).map_or(0, |(zone, _)| zone.len());
         let stub = self.stubs.nearest(qname).map_or(0, |(_, apex_len)| usize::from(apex_len));

@@ -77,8 +77,8 @@ pub(crate) fn write(
     }
 }
 
-/// Appends padding to the query that begins at `start`. Its last record is an OPT record with `len`
-/// octets of options.
+/// Appends padding to the query that begins at `start`. The last record of the query is an OPT
+/// record with `len` octets of options.
 fn pad(out: &mut Vec<u8>, start: usize, len: usize) {
     let rdlen_at = out.len() - len - 2;
     let padding = (out.len() - start + 4).next_multiple_of(BLOCK) - (out.len() - start + 4);

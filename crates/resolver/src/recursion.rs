@@ -125,7 +125,7 @@ pub(crate) enum AddressReach {
 }
 
 /// Returns whether this address may be queried. Addresses of this server, and addresses that cannot
-/// belong to one host, may not (S24).
+/// belong to one host, may not (S24 in tests/SECURITY.md).
 pub(crate) fn may_ask(recursion: &Recursion, reach: AddressReach, addr: SocketAddr) -> bool {
     let ip = addr.ip().to_canonical();
     let is_host = !ip.is_unspecified() && !ip.is_multicast() && ip != IpAddr::from([255; 4]);

@@ -39,10 +39,11 @@ pub(crate) struct Asked<'a> {
 pub(crate) enum Belief {
     /// The servers belong to a rule. They are trusted for names with the same route.
     Rule(Route),
-    /// The servers belong to the zone whose name is the last octets of the QNAME, in this number.
-    /// They are trusted for the QNAME, and for names of the zone that aliases lead to. Data for
-    /// such other names answers only this question, and is cached only if it is secure, because a
-    /// forged reply for one name must not affect another name (S5).
+    /// The servers belong to a zone at or above the QNAME. Holds the length of the zone's name in
+    /// octets. The servers are trusted for the QNAME, and for names of the zone that aliases lead
+    /// to. Data for such other names answers only this question, and is cached only if it is
+    /// secure, because a forged reply for one name must not affect another name (S5 in
+    /// tests/SECURITY.md).
     Zone(u8),
     /// The servers belong to a zone as with [`Belief::Zone`], but are trusted only for the QNAME.
     /// The zone is signed, but the answer for this client is not validated.

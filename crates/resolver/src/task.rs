@@ -30,10 +30,11 @@ pub(crate) const MAX_SENDS: u32 = 64;
 /// 100,000). It equals 64 replies of 4,096 octets, or four replies of the maximum size. Reading a
 /// reply of 64 KiB may take 1 ms, and a question 20 ms.
 const MAX_REPLY_OCTETS: usize = 262_144;
-/// The deadline is extended only if a server has answered in this number of milliseconds before it.
+/// The deadline is extended only if a server has answered within this number of milliseconds before
+/// the deadline.
 const PROGRESS_MS: u64 = 2_500;
 
-/// The number that means no task.
+/// The index that means no task.
 const NONE: u32 = u32::MAX;
 
 /// A client that waits for an answer, and the time at which it gets stale data instead; `u64::MAX`
@@ -100,7 +101,7 @@ pub(crate) struct Task<W> {
 
     /// The trace of the task, unless the task has a walk, which then has the trace.
     trace: Trace,
-    /// The number of the request for the trace, if the trace was requested.
+    /// The identifier of the request for the trace, if the trace was requested.
     pub(crate) traced: Option<u64>,
     /// Whether the task is an error report, which answers no client (RFC 9567).
     pub(crate) is_report: bool,
@@ -280,7 +281,7 @@ impl<W> Task<W> {
     }
 }
 
-/// All tasks. They are found by number, by question, and by age.
+/// All tasks. They are found by index, by question, and by age.
 #[derive(Debug)]
 pub(crate) struct Tasks<W> {
     all: Vec<Task<W>>,
@@ -393,7 +394,7 @@ impl<W> Tasks<W> {
         std::mem::take(&mut self.all).into_iter().filter(|task| task.bound.is_some())
     }
 
-    /// Returns the numbers of the tasks, oldest first.
+    /// Returns the indices of the tasks, oldest first.
     pub(crate) fn by_age(&self) -> impl Iterator<Item = u32> + '_ {
         let first = (self.oldest != NONE).then_some(self.oldest);
         std::iter::successors(first, |&at| {

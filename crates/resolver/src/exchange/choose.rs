@@ -9,7 +9,7 @@ use super::{Candidates, Exchange, rtt};
 pub(crate) enum ServerOrder {
     /// The configured order.
     Written,
-    /// The servers in turn. Holds the number of the turn.
+    /// The servers in turn (round robin). Holds the counter that selects the first server.
     Turn(u32),
     /// A random server.
     Random,
@@ -29,8 +29,9 @@ pub(crate) enum Probing {
     /// As soon as a probe is due. The probe is sent together with another query, so that the
     /// question does not wait for the probe.
     Aside,
-    /// When the server has its turn, and a probe is due. Walks use this, because they meet too many
-    /// servers to send each an additional query.
+    /// In place of an ordinary query, when the server is the next server to query and a probe is
+    /// due. Recursion uses this, because it meets too many servers to send each an additional
+    /// query.
     InTurn,
 }
 
@@ -176,8 +177,8 @@ pub(crate) fn order_of_rule(strategy: Strategy, turn: u32) -> ServerOrder {
 }
 
 /// Returns the order in which recursion queries servers. Recursion meets most servers by chance, so
-/// there are no turns. One in `one_of` fetches queries an unmeasured server, in order to measure
-/// it.
+/// it replaces round robin by a random choice. One in `one_of` fetches queries an unmeasured
+/// server, in order to measure it.
 pub(crate) fn order_of_walk(strategy: Strategy, luck: u32, one_of: u32) -> ServerOrder {
     match strategy {
         Strategy::Ordered => ServerOrder::Written,

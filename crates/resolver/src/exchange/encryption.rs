@@ -33,7 +33,7 @@ const FIRST_RETRY_MS: u64 = 60_000;
 /// [`MAX_UNUSED_MS`]. A server that is queried rarely, or closes after each answer, is not worth a
 /// handshake for each query.
 const FIRST_UNUSED_MS: u64 = 30_000;
-/// Longest wait after a connection without use, in ms.
+/// Longest wait after an unused connection, in ms.
 const MAX_UNUSED_MS: u64 = 3_600_000;
 /// The wait in ms after this host had no free file descriptor.
 const SHORTAGE_MS: u64 = 10_000;
@@ -186,7 +186,7 @@ fn doubled(first_ms: u64, times: u32) -> u64 {
     first_ms << times.min(16)
 }
 
-/// The number of a resolver's connections to unproven endpoints, which is limited.
+/// Counters of a resolver's connections to unproven endpoints, which are limited.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LinkBounds {
     open: u32,

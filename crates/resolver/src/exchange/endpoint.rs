@@ -27,8 +27,8 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Returns the number of the proof of identity that the server must provide; `None` if none is
-    /// required.
+    /// Returns the identifier of the proof of identity that the server must provide; `None` if none
+    /// is required.
     #[must_use]
     pub fn peer(self) -> Option<PeerId> {
         match self {
@@ -38,14 +38,15 @@ impl Transport {
     }
 }
 
-/// The number of the proof that a server with TLS must provide: its name, and the authorities or
-/// keys that confirm the name. Equal numbers mean the same proof, in all plans.
+/// The identifier of the proof that a server with TLS must provide: its name, and the authorities
+/// or keys that confirm the name. Equal identifiers mean the same proof, in all plans.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PeerId(pub u64);
 
 impl PeerId {
-    /// An authoritative server without a proof: queries to it are encrypted opportunistically (RFC
-    /// 9539). A configured peer has this number only with a probability of 2^-64.
+    /// The identifier for authoritative servers without a proof, to which queries are encrypted
+    /// opportunistically (RFC 9539). A configured peer has this identifier only with a probability
+    /// of 2^-64.
     pub const UNPROVEN: Self = Self(0);
 }
 
@@ -137,8 +138,8 @@ impl Endpoint {
     }
 }
 
-/// The number of an endpoint in a resolver. The number is constant while the endpoint is in the
-/// plan or has an outstanding query. Later, another endpoint may get this number.
+/// The identifier of an endpoint in a resolver. It is constant while the endpoint is in the plan or
+/// has an outstanding query. Later, another endpoint may get this identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct EndpointId(pub u32);
 

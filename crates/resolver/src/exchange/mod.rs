@@ -26,21 +26,22 @@
 //!
 //! # Servers
 //!
-//! A server is an [`Endpoint`]: address and transport. [`server::Servers`] gives each a small
-//! number, an [`EndpointId`], and one record: round-trip time and loss, circuit breaker, support
-//! for EDNS, cookies and letter case, and zones that it does not serve. The rules of a plan refer
-//! to numbers, and their servers are pinned; servers from delegations get a number when they are
-//! queried.
+//! A server is an [`Endpoint`]: address and transport. [`server::Servers`] gives each server a
+//! small identifier, an [`EndpointId`], and one record: round-trip time and loss, circuit breaker,
+//! support for EDNS, cookies and letter case, and zones that it does not serve. The rules of a plan
+//! refer to these identifiers, and their servers are pinned; servers from delegations get an
+//! identifier when they are queried.
 //!
 //! # Sockets
 //!
-//! A pinned server has a pool of sockets on random ports. Each query leaves from one of them,
-//! chosen at random, and their ports change in turn. A query then has at least 32 unpredictable
-//! bits (RFC 5452 §9): 16 of the ID, and the others of the slot and the letter case (0x20). A query
-//! that would have fewer, and each query of a walk, gets its own socket on a random port: that adds
-//! at least 15 bits, and 15.9 by default, to those of ID and letter case. Sockets are connected:
-//! the kernel drops packets from other addresses, and a forged ICMP error must name the port. Over
-//! TCP, forwarded queries share a kept connection; a query of a walk has its own.
+//! A pinned server has a pool of sockets on random ports. Each query is sent from a random socket
+//! of the pool, and the ports of the sockets change one after another. A query from the pool has at
+//! least 32 unpredictable bits (RFC 5452 §9): the 16 bits of the ID, and the bits of the slot and
+//! of the letter case (0x20). A query that would have fewer bits, and each query of recursion, gets
+//! its own socket. In place of the bits of the slot, it has those of a random port: at least 15,
+//! and 15.9 by default. Sockets are connected: the kernel drops packets from other addresses, and a
+//! forged ICMP error must name the port. Over TCP, forwarded queries share a kept connection; a
+//! query of recursion has its own connection.
 //!
 //! # Accepted replies
 //!
@@ -56,9 +57,10 @@
 //! [`streams::Streams`] has observed that the server does not handle this well. These queries are
 //! padded (RFC 8467), and have no cookie, because the connection proves more than a cookie would.
 //!
-//! An authoritative server may be queried over TLS without any proof, if it answers
-//! ([`encryption`]). Its *unproven* endpoint has a record of its own, but no place of its own among
-//! the candidates of an exchange: there, the plain server at the same address represents both.
+//! An authoritative server is queried over TLS without any proof of its identity, if it answers
+//! over TLS ([`encryption`]). Its *unproven* endpoint has a record of its own, but no index of its
+//! own among the candidates of an exchange: there, the plain server at the same address represents
+//! both.
 //!
 //! # Time
 //!
@@ -68,10 +70,10 @@
 //!
 //! # Bounds
 //!
-//! Queries of one exchange: limited by its owner. Queries for one question: `MAX_SENDS` of its
-//! task, and its octets of replies. Fetches: `MAX_FETCHES`. Servers that are not pinned:
-//! `MAX_SERVERS`, or the number with outstanding queries. Pending queries have no limit of their
-//! own: each has an owner.
+//! The owner of an exchange limits its queries. A task limits the queries for its question to
+//! `MAX_SENDS`, and the octets of the replies to them. There are at most `MAX_FETCHES` fetches.
+//! There are at most `MAX_SERVERS` servers that are not pinned, or as many as have outstanding
+//! queries. Pending queries have no limit of their own, because each has an owner.
 
 pub(crate) mod breaker;
 pub(crate) mod choose;
@@ -103,7 +105,7 @@ use timers::Timers;
 /// index among the candidates.
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
-    /// The numbers of the outstanding queries.
+    /// The outstanding queries, as indices into [`Pending`].
     pub(crate) queries: Vec<u32>,
     /// Number of queries that count against the limits.
     pub(crate) sends: u32,
@@ -127,8 +129,8 @@ pub(crate) struct Exchange {
     pub(crate) encrypted: u64,
     /// Servers that returned errors, perhaps because of mixed letter case.
     pub(crate) minding_case: u64,
-    /// The set with the server that denied a name in mixed case, if there is one. This denial is
-    /// being verified in lower case.
+    /// The server that denied a name in mixed case, as a set; empty if there is none. This denial
+    /// is being verified in lower case.
     pub(crate) denied: u64,
     /// Those servers of `plain` that did not answer a query with EDNS, but did not reject EDNS
     /// either.
@@ -167,7 +169,7 @@ pub(crate) struct Silence {
 pub(crate) enum Candidates<'a> {
     /// Servers of a rule, which are pinned.
     Pinned(&'a [EndpointId]),
-    /// Servers of a zone. A server gets a number when it is queried.
+    /// Servers of a zone. A server gets an identifier when it is queried.
     Found(&'a [Endpoint]),
 }
 
@@ -202,7 +204,8 @@ pub(crate) struct Exchanges {
     pub(crate) loss: Loss,
     /// The number of connections to unproven endpoints.
     pub(crate) links: LinkBounds,
-    /// The number of the next turn for [`Strategy::RoundRobin`](endpoint::Strategy).
+    /// The counter that selects the first server for the next question with
+    /// [`Strategy::RoundRobin`](endpoint::Strategy).
     pub(crate) turn: u32,
     pub(crate) rng: ChaCha12Rng,
 }

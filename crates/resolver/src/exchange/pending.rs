@@ -25,9 +25,9 @@ pub(crate) enum Owner {
     /// The query has no owner, because its entry is free.
     #[default]
     Nobody,
-    /// The task with this number: one target of a forwarded question.
+    /// The task with this index, which forwards a question.
     Task(u32),
-    /// The fetch with this number, which walks wait for.
+    /// The fetch with this index, a query for which recursion waits.
     Fetch(u32),
 }
 
@@ -91,10 +91,10 @@ impl PendingQuery {
     }
 }
 
-/// All outstanding queries. They are found by number, and replies find them by socket and ID.
+/// All outstanding queries. Their owners find them by index, and replies by socket and message ID.
 ///
-/// A query with its own socket has the same number as the socket. An index finds the queries on
-/// shared sockets.
+/// The index of a query with its own socket is also the number of that socket. A hash index finds
+/// the queries on shared sockets.
 #[derive(Debug)]
 pub(crate) struct Pending {
     all: Vec<PendingQuery>,
@@ -127,7 +127,8 @@ impl Pending {
         Self { all: Vec::new(), free: Vec::new(), index: Chains::new(expected), remembered }
     }
 
-    /// Returns the query with this ID on a socket. On a socket of a single query, any ID finds it.
+    /// Returns the query with this ID on a socket. If the socket is for a single query, returns
+    /// that query for any ID.
     pub(crate) fn find(&self, socket: SocketId, id: u16) -> Option<u32> {
         match socket.slot.single() {
             Some(number) => self.single(socket, number),
@@ -180,7 +181,7 @@ impl Pending {
         at
     }
 
-    /// Adds the query with this number to the index.
+    /// Adds the query at this index to the hash index.
     pub(crate) fn enter(&mut self, at: u32) {
         let query = &mut self.all[at as usize];
         if query.socket.slot.single().is_none() {

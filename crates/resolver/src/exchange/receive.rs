@@ -12,7 +12,7 @@ use super::server::Guessed;
 use super::{Exchange, Exchanges};
 
 /// The relation of a received message to the outstanding queries. A message that does not certainly
-/// belong to a query is dropped, and the query stays outstanding (S8).
+/// belong to a query is dropped, and the query stays outstanding (S8 in tests/SECURITY.md).
 pub(crate) enum Received<'m> {
     /// The message is not a reply.
     Malformed,
@@ -149,8 +149,8 @@ impl Exchanges {
         }
     }
 
-    /// Returns whether a message without the question may be used at once. It may if the query had
-    /// its own socket, because the message then had to match ID and port.
+    /// Returns whether a message without a question may be used at once. This is the case if the
+    /// query had its own socket, because the message then had to match ID and port.
     pub(crate) fn is_hard_to_forge(&self, at: u32) -> bool {
         !matches!(self.pending[at].socket.slot, SocketSlot::Pooled(_))
     }

@@ -16,10 +16,11 @@ const PENALTY_HALF_LIFE_MS: u64 = 8_000;
 /// Penalty for a failure, in ms of the score.
 const FAILURE_PENALTY_MS: u32 = 400;
 const MAX_PENALTY_MS: u32 = 10_000;
-/// The share of lost queries, of 256, from which a server counts as lossy: nearly a fifth.
+/// The share of lost queries, in units of 1/256, above which a server counts as lossy: nearly a
+/// fifth.
 const LOSSY: u32 = 48;
-/// The share of lost queries, of 256, from which a server counts as losing most queries: three of
-/// five.
+/// The share of lost queries, in units of 1/256, above which a server counts as losing most
+/// queries: three of five.
 const LOSING_MOST: u32 = 154;
 
 /// The outcome of a query.
@@ -38,7 +39,7 @@ pub(crate) struct Rtt {
     measured: bool,
     penalty_ms: u32,
     penalised_at_ms: u64,
-    /// The share of lost queries, of 256.
+    /// The share of lost queries, in units of 1/256.
     loss: u32,
 }
 

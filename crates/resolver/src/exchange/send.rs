@@ -85,7 +85,7 @@ impl Longest {
     pub(crate) const OF_RULE: Self = Self { measured_ms: u32::MAX, blind_ms: u32::MAX };
 }
 
-/// The requirements of an exchange on its queries.
+/// The requirements that an exchange sets for its queries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'a> {
     pub(crate) question: Question<'a>,

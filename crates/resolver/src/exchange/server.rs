@@ -80,7 +80,7 @@ pub(crate) struct Server {
 /// The additional state of a server of the plan.
 #[derive(Debug)]
 pub(crate) struct Pinned {
-    /// Whether the plan in force has the server. If not, the server is forgotten when it has no
+    /// Whether the server is in the plan in force. If not, it is forgotten when it has no
     /// outstanding query.
     pub(crate) is_planned: bool,
     pub(crate) pool: Pool,
@@ -156,8 +156,8 @@ impl Server {
         self.breaker.state() == BreakerState::Open
     }
 
-    /// Returns whether the server is an unproven endpoint with a connection. Another server must
-    /// not get its number then.
+    /// Returns whether the server is an unproven endpoint with a connection. If so, no other server
+    /// may get its identifier.
     fn is_linked(&self) -> bool {
         self.encryption.as_ref().is_some_and(|state| state.link != Link::Closed)
     }
@@ -297,12 +297,12 @@ impl Zones {
     }
 }
 
-/// All servers, by number and by endpoint.
+/// All servers, by identifier and by endpoint.
 #[derive(Debug)]
 pub(crate) struct Servers {
     all: Vec<Server>,
     by_endpoint: HashMap<Endpoint, EndpointId>,
-    /// The free numbers.
+    /// The free identifiers.
     vacant: Vec<EndpointId>,
     pinned: usize,
     /// The index at which the search for a server to forget continues.
@@ -326,8 +326,8 @@ impl Servers {
         }
     }
 
-    /// Returns the number of a server, which gets one if it has none. The number is constant while
-    /// queries to the server are outstanding.
+    /// Returns the identifier of a server. A server without an identifier gets one, and keeps it at
+    /// least while queries to the server are outstanding.
     pub(crate) fn number(&mut self, endpoint: Endpoint) -> EndpointId {
         if let Some(&id) = self.by_endpoint.get(&endpoint) {
             self[id].used = true;
@@ -348,8 +348,8 @@ impl Servers {
         id
     }
 
-    /// Returns the number of `endpoint`. The server with the number `id` is never forgotten to make
-    /// room for it.
+    /// Returns the identifier of `endpoint`. The server with the identifier `id` is never forgotten
+    /// to make room for `endpoint`.
     pub(crate) fn number_next_to(&mut self, id: EndpointId, endpoint: Endpoint) -> EndpointId {
         self[id].outstanding += 1;
         let other = self.number(endpoint);
@@ -357,7 +357,7 @@ impl Servers {
         other
     }
 
-    /// Pins a server of the plan, and returns its number.
+    /// Pins a server of the plan, and returns its identifier.
     pub(crate) fn pin(&mut self, endpoint: Endpoint) -> EndpointId {
         let id = self.number(endpoint);
         // A server that gets no UDP queries needs no pool.
@@ -398,7 +398,7 @@ impl Servers {
         all.map(|(at, _)| EndpointId(at)).collect()
     }
 
-    /// Forgets a pinned server. Another server may get its number.
+    /// Forgets a pinned server. Another server may get its identifier.
     pub(crate) fn forget(&mut self, id: EndpointId) {
         let endpoint = self[id].endpoint;
         self[id].pinned = None;
@@ -413,8 +413,8 @@ impl Servers {
     }
 
     /// Forgets a server that was not used since the last pass and has no outstanding query, and
-    /// returns its number. Returns `None` while the table has room, or if there is no such server.
-    /// Servers with outstanding queries or an unproven connection are not forgotten.
+    /// returns its identifier. Returns `None` while the table has room, or if there is no such
+    /// server. Servers with outstanding queries or an unproven connection are not forgotten.
     fn evict(&mut self) -> Option<EndpointId> {
         if self.all.len() - self.pinned < MAX_SERVERS {
             return None;

@@ -4,7 +4,7 @@
 //! Glue is only for reaching a server, and is not authoritative (RFC 9471 §2, RFC 2181 §5.4.1). If
 //! a server has no usable address, or its addresses did not answer, its name is resolved in the
 //! zone that owns it, one address family after the other. A question may make only a few look-ups
-//! that yield nothing (S9).
+//! that yield nothing (S9 in tests/SECURITY.md).
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -71,7 +71,7 @@ enum AddressLookup {
     Denied(DenialSource, Extent),
 }
 
-/// Where a denial comes from. This decides whether it counts as a failed look-up.
+/// The source of a denial. It decides whether the denial counts as a failed look-up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DenialSource {
     Cache,

@@ -1,5 +1,5 @@
 //! Queries the servers of a zone cut until one returns a usable reply. If servers lack addresses,
-//! looks up a few of these at a time (S9).
+//! looks up a few of these at a time (S9 in tests/SECURITY.md).
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -63,12 +63,12 @@ pub(crate) enum Reply {
     Part(Box<Part>),
 }
 
-/// The servers and replies so far at one zone cut.
+/// The servers of one zone cut that were queried so far, and the replies of these servers.
 #[derive(Default)]
 struct Tried {
     servers: Vec<SocketAddr>,
     look_ups: LookUps,
-    /// Servers that were queried without an answer in one round; a part of `servers`.
+    /// Servers that were queried without an answer in one round; a subset of `servers`.
     silent: Vec<SocketAddr>,
     bad_replies: u32,
     /// Number of replies with data that does not match its type.
@@ -181,8 +181,8 @@ impl Walker {
                     }
                     let inquiry = self.inquiry(cut, question, servers, &tried, frame).await;
                     if frame.is_first() {
-                        // The walk will send the same inquiry itself, and then gets the result of
-                        // this one.
+                        // The walk requests the same inquiry later, and then gets the result of
+                        // this early inquiry.
                         let patience = self.patience(cut, &tried, Extent::Whole);
                         self.ask_keys_ahead(&inquiry, patience).await;
                     }
@@ -257,8 +257,8 @@ impl Walker {
         }
     }
 
-    /// Makes the rest of the question start at the server that answered after slower servers did
-    /// not, if servers are queried in order.
+    /// If servers are queried in order, and this server answered after slower servers did not, the
+    /// rest of the question begins with this server.
     fn rely_on(&mut self, inquiry: &Inquiry, fetched: &Fetched) {
         let is_answer = matches!(fetched.rcode, Rcode::NOERROR | Rcode::NXDOMAIN);
         let is_first = inquiry.servers.first().is_some_and(|first| *first == fetched.server);

@@ -1,4 +1,5 @@
-//! The channel between a walk and the resolver that drives it.
+//! The channel between a walk (the recursive resolution of one question) and the resolver that
+//! drives it.
 //!
 //! A walk is an `async` function without wakers: the resolver polls it when it can continue. A walk
 //! sends a [`Request`] and is pending; the resolver sends a [`Response`] and polls again. [`Note`]s
@@ -73,8 +74,8 @@ pub(crate) enum Note {
     Gaps(Name, Option<Rrset>, Vec<Rrset>),
     /// The question has reached limits of validation. Holds the number of times for each limit.
     Limits([u32; avocet_dnssec::Limit::ALL.len()]),
-    /// The walk has found the end of the chain of trust at this zone. The result is valid for this
-    /// number of seconds.
+    /// The walk has found the keys of this zone, or the reason why it has no usable keys. The
+    /// result is valid for this number of seconds.
     Keys(Name, Chain, u32),
 }
 

@@ -21,7 +21,7 @@ pub(crate) enum Sort {
     Hearsay,
     /// The server does not serve the zone.
     Lame,
-    /// The RCODE is not the RCODE of an answer.
+    /// The reply has this RCODE, which is an error.
     Failed(Rcode),
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Delegations are parent-centric: only the parent's NS RRset decides which servers are queried,
 //! never the NS RRset of the zone itself. If the parent removes a zone, the zone therefore
-//! disappears when its cached delegation expires (S22).
+//! disappears when its cached delegation expires (S22 in tests/SECURITY.md).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -40,7 +40,7 @@ pub(crate) struct Cut {
     pub(crate) zone: Name,
     pub(crate) servers: CutServers,
     /// The remaining TTL. It is at most the remaining TTL of the delegations above, because no
-    /// delegation outlives these (S22).
+    /// delegation outlives these (S22 in tests/SECURITY.md).
     pub(crate) left_secs: u32,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct NameServer {
 
 impl Cut {
     /// Returns the zone cut in a referral, with the glue that is acceptable: addresses of names
-    /// within the queried zone (S5).
+    /// within the queried zone (S5 in tests/SECURITY.md).
     pub(crate) fn from_referral(zone: Name, asked: &[u8], fetched: &Fetched) -> Self {
         let ns = fetched.reply.section(RecordSection::Authority);
         let ns = ns.filter(|record| record.rtype == Rtype::NS && record.owner == zone.view());
@@ -362,7 +362,7 @@ impl Walker {
         let glue = glue.filter(|record| {
             matches!(record.rtype, Rtype::A | Rtype::AAAA) && is_glue(record.owner)
         });
-        // Glue must not outlive its delegation (S22).
+        // Glue must not outlive its delegation (S22 in tests/SECURITY.md).
         let glue = glue.map(|record| {
             let ungrouped = Ungrouped::of(&record);
             Ungrouped { ttl_secs: ungrouped.ttl_secs.min(ttl_secs), ..ungrouped }
@@ -412,8 +412,8 @@ impl Walker {
         candidates
     }
 
-    /// Returns whether a configured server with this address may be queried. It may, unless the
-    /// address is this server's own.
+    /// Returns whether a configured server with this address may be queried. The address must not
+    /// be an address of this server.
     fn is_listed_to_be_asked(&self, addr: SocketAddr) -> bool {
         !self.recursion().own.contains(&addr)
     }

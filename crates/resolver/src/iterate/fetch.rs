@@ -96,7 +96,7 @@ impl Inquiry {
         QuestionBuf::new(self.qname.view(), self.qtype, Class::IN)
     }
 
-    /// Returns whether both ask the same question of the same zone.
+    /// Returns whether both inquiries are the same question to the same zone.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         self.qtype == other.qtype && self.qname == other.qname && self.zone == other.zone
     }

@@ -13,7 +13,7 @@ use crate::exchange::Exchange;
 #[derive(Debug)]
 pub(crate) struct Fetch {
     pub(crate) inquiry: Inquiry,
-    /// The numbers of the tasks whose walks wait for the fetch.
+    /// The indices of the tasks that wait for the fetch.
     pub(crate) waiters: Vec<u32>,
     pub(crate) exchange: Exchange,
     /// The NXDOMAIN reply for a name in mixed case. It is used if the repeated query in lower case
@@ -40,7 +40,7 @@ impl Fetch {
 pub(crate) struct Fetches {
     all: Vec<Option<Fetch>>,
     free: Vec<u32>,
-    /// The numbers of the fetches in flight, by name and type.
+    /// The indices of the fetches in flight, by name and type.
     index: HashMap<(Name, Rtype), Vec<u32>>,
 }
 

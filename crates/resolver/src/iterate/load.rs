@@ -1,5 +1,6 @@
 //! The load that each zone and each client causes. A zone or client with too much load is limited,
-//! so that it does not affect others (S28: floods of random names below one zone).
+//! so that it does not affect others (S28 in tests/SECURITY.md: floods of random names below one
+//! zone).
 //!
 //! Two counts are kept by zone: inquiries in flight, which are always limited, and inquiries begun
 //! recently. The second count shows which zone uses most of a thread's time while the thread is
@@ -13,18 +14,18 @@ use avocet_wire::hash::HashKey;
 
 use super::rrset::Name;
 
-/// Number of counted zones from which idle zones are removed. Zones with inquiries in flight
-/// remain; their number is limited by the number of fetches.
+/// Number of counted zones at which idle zones are removed. Zones with inquiries in flight remain;
+/// their number is limited by the number of fetches.
 const MAX_ZONES: usize = 4_096;
 /// Number of slots for clients. Clients with the same hash share a slot.
 const CLIENT_PLACES: usize = 4_096;
 /// Half-life of recent counts, in ms.
 const HALF_LIFE_MS: u64 = 500;
-/// The divisor for the limit of a zone under overload: the number of recent inquiries of all zones
-/// is divided by it.
+/// The divisor for the limit of a zone under overload. The limit is the number of recent inquiries
+/// of all zones, divided by this number.
 const ZONE_SHARE: u32 = 4;
-/// The divisor for the limit of a network of clients under overload: the number of recent questions
-/// of all clients is divided by it.
+/// The divisor for the limit of a network of clients under overload. The limit is the number of
+/// recent questions of all clients, divided by this number.
 const CLIENT_SHARE: u32 = 2;
 /// Minimum number of recent inquiries or questions at which a zone or network is limited.
 const FEW: u32 = 64;
@@ -147,7 +148,7 @@ impl Loads {
         self.clients[place].add(now_ms);
     }
 
-    /// Counts the begin of an inquiry to the servers of a zone. Returns `false` if the zone has
+    /// Counts the start of an inquiry to the servers of a zone. Returns `false` if the zone has
     /// reached the limit.
     pub(crate) fn enter(&mut self, zone: &Name, limit: u32, now_ms: u64) -> bool {
         if self.zones.len() >= self.sweep_at && !self.zones.contains_key(zone) {

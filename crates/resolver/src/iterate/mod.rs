@@ -3,11 +3,12 @@
 //!
 //! # What a walk is
 //!
-//! A question that no rule forwards becomes a [`Walk`]: an `async` function that starts with the
-//! client's question and returns a [`Resolution`] or a [`Failure`]. Everything that the question
-//! causes happens in its walk, one step after another: aliases, addresses of name servers, DS and
-//! DNSKEY records. Therefore the code reads in the order of the algorithm, and one set of limits
-//! covers the whole; a referral or an alias never starts with fresh limits.
+//! With recursion, each question becomes a [`Walk`], even if a rule forwards its name: an `async`
+//! function that starts with the client's question and returns a [`Resolution`] or a [`Failure`].
+//! Everything that the question causes happens in its walk, one step after another: aliases,
+//! addresses of name servers, DS and DNSKEY records. Therefore the code reads in the order of the
+//! algorithm, and one set of limits covers the whole; a referral or an alias never starts with
+//! fresh limits.
 //!
 //! ```text
 //! translate   DNS64, if it is configured
@@ -129,7 +130,7 @@ type Resolving = Pin<Box<dyn Future<Output = Result<Resolution, Failure>> + Send
 pub(crate) struct Walk {
     future: Resolving,
     line: DriverEnd,
-    /// The number of the fetch that the walk waits for.
+    /// The index of the fetch for which the walk waits; `None` if it waits for none.
     pub(crate) waits_for: Option<u32>,
     /// The fetches that were started before the walk needs them.
     pub(crate) ahead: Vec<Ahead>,
@@ -190,7 +191,7 @@ impl fmt::Debug for Walk {
     }
 }
 
-/// The question of a walk.
+/// The question of a client, as recursion resolves it.
 #[derive(Clone, Debug)]
 pub(crate) struct WalkQuestion {
     pub(crate) qname: Name,
@@ -204,7 +205,7 @@ pub(crate) struct WalkQuestion {
     pub(crate) luck: u64,
 }
 
-/// The state of a walk.
+/// The state of a walk, which resolves one question by recursion.
 #[derive(Debug)]
 pub(crate) struct Walker {
     pub(crate) io: Io,
@@ -212,7 +213,7 @@ pub(crate) struct Walker {
     pub(crate) plan: Arc<Plan>,
     pub(crate) checking_disabled: bool,
     pub(crate) is_priming: bool,
-    /// Number of look-ups of servers that yielded no address.
+    /// Number of look-ups of name servers that yielded no address.
     pub(crate) failed_servers: u32,
     /// Servers of zones that did not answer, with the number of queries that were sent to them.
     pub(crate) silences: Vec<Silence>,
@@ -224,7 +225,8 @@ pub(crate) struct Walker {
     pub(crate) keys_ahead: Vec<Name>,
     /// Zones that signed records of the question, so that their keys will be needed.
     signers: Vec<Name>,
-    /// Ends of chains of trust that are valid for this question only.
+    /// The keys of zones, or the reasons why zones have none, if the result is valid for this
+    /// question only.
     pub(crate) chains: HashMap<Name, Chain>,
     /// NSEC and NSEC3 RRsets from replies, which may prove where zone cuts are.
     pub(crate) proofs: Vec<Rrset>,

@@ -63,8 +63,8 @@ impl Part {
         }
     }
 
-    /// Removes the RRsets from this index on, if the RRset before is an alias. Returns whether it
-    /// is.
+    /// If the RRset before this index is an alias, removes the RRsets from this index on, and
+    /// returns `true`.
     pub(crate) fn ends_before(&mut self, at: usize) -> bool {
         let alias = at.checked_sub(1).and_then(|before| self.sets.get(before));
         let alias =
@@ -111,7 +111,7 @@ impl Part {
     }
 }
 
-/// What is at the end of a chain of aliases.
+/// The end of a chain of aliases.
 #[derive(Clone, Debug)]
 pub(crate) enum Ending {
     Answered,

@@ -30,7 +30,8 @@ const TRANSACTION_SECS: u32 = 2;
 /// Maximum number of times that other servers are queried after a validation failure.
 const MAX_RETRIES: u32 = 3;
 
-/// The result of a walk.
+/// The answer that recursion found for a question: records or a denial, each with its security
+/// status.
 #[derive(Debug)]
 pub(crate) struct Resolution {
     pub(crate) rcode: Rcode,
@@ -350,7 +351,8 @@ impl Walker {
             return Some(part(sets, ending));
         }
         let (len, denial, provenance) = self.io.covering_nxdomain(Side::Zone, qname).await?;
-        // An NXDOMAIN from above the configured zone that contains the name is ignored (S23).
+        // An NXDOMAIN from above the configured zone that contains the name is ignored (S23 in
+        // tests/SECURITY.md).
         let covers = len >= self.plan.boundary_len(qname.view()) && provenance.asked_with_do;
         // An NXDOMAIN at the child's apex does not deny the DS records there.
         let is_of_child = denial.soa.as_ref().is_some_and(|soa| soa.owner == *qname);
@@ -439,7 +441,8 @@ impl Walker {
     }
 
     /// Returns whether this is the denial of a configured zone's apex by the parent, in a response
-    /// for DS records. If it were cached, it would deny all names of the zone (S23).
+    /// for DS records. If it were cached, it would deny all names of the zone (S23 in
+    /// tests/SECURITY.md).
     fn denies_own_zone(&self, owner: &Name, qtype: Rtype, rcode: Rcode) -> bool {
         qtype == Rtype::DS
             && rcode == Rcode::NXDOMAIN

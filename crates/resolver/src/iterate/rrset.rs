@@ -30,7 +30,8 @@ pub(crate) struct Rrset {
     pub(crate) records: Vec<Box<[u8]>>,
     pub(crate) signatures: Vec<Box<[u8]>>,
     pub(crate) security: Security,
-    /// The reason why the RRset is insecure although it is signed, if it is.
+    /// The support that this resolver lacks to validate the RRset, such as its algorithm; `None` if
+    /// it lacks none.
     pub(crate) unsupported: Option<Unsupported>,
     /// Whether the RRset is a CNAME that was synthesized from the preceding DNAME.
     pub(crate) synthesised: bool,
@@ -46,7 +47,8 @@ pub(crate) struct Denial {
     /// The NSEC and NSEC3 RRsets that prove the denial.
     pub(crate) proof: Vec<Rrset>,
     pub(crate) security: Security,
-    /// The reason why the denial is insecure although it is signed, if it is.
+    /// The support that this resolver lacks to validate the denial, such as its algorithm; `None`
+    /// if it lacks none.
     pub(crate) unsupported: Option<Unsupported>,
 }
 

@@ -123,7 +123,8 @@ impl Walker {
             return None;
         }
         let gap = self.io.gap(Sought::Name(qname.clone())).await?;
-        // If a configured zone is closer to the name, the range does not apply (S23).
+        // If a configured zone is closer to the name, the range does not apply (S23 in
+        // tests/SECURITY.md).
         let nearest =
             self.plan.configured(qname.view()).map_or(0, |zone| usize::from(zone.apex_len()));
         if nearest > gap.apex.len() {

@@ -58,8 +58,8 @@ impl Walker {
         Ok(made.unwrap_or(found))
     }
 
-    /// Resolves the name of a synthesized address, which is an alias of the name of its IPv4
-    /// address (RFC 6147 §5.3.1).
+    /// Resolves `qname`, the reverse name of a synthesized IPv6 address. It is an alias of
+    /// `target`, the reverse name of the embedded IPv4 address (RFC 6147 §5.3.1).
     async fn reverse(&mut self, qname: Name, target: Name) -> Result<Resolution, Failure> {
         let mut found = self.find(target.clone(), Rtype::PTR).await?;
         let ttls =

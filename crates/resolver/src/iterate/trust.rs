@@ -42,13 +42,14 @@ struct Vouched {
     lifetime_secs: u32,
 }
 
-/// What the parent zone shows about a name below it.
+/// The information of the parent zone about a name below it.
 enum Link {
     /// A zone begins at the name, with these keys.
     Keys(Arc<ZoneKeys>),
     /// The name is not a zone cut, so it belongs to the parent zone.
     NoCut,
-    /// The chain of trust ends at a zone between the two, which has no keys. Holds the reason.
+    /// The chain of trust ends at a zone between parent and name, which has no keys. Holds the
+    /// reason.
     EndsBetween(Reason),
 }
 
@@ -133,8 +134,8 @@ impl Walker {
         }
     }
 
-    /// Returns the end of the chain of trust at a zone, if this question has found it before, or if
-    /// it is cached.
+    /// Returns the keys of a zone, or the reason why it has none, if this question has found them
+    /// before, or if they are cached.
     async fn known_chain(&mut self, zone: &Name) -> Option<Chain> {
         match self.io.keys(zone).await {
             None => self.chains.get(zone).cloned(),
@@ -142,8 +143,8 @@ impl Walker {
         }
     }
 
-    /// Caches the end of a chain of trust at the zone where it was found. Walks for child zones
-    /// find it there.
+    /// Caches the keys of a zone, or the reason why it has none. Walks for child zones find this
+    /// result.
     fn keep_chain(&mut self, zone: &Name, chain: &Chain) {
         let lifetime_secs = match chain {
             Ok(keys) if keys.zone().wire() == &**zone => {

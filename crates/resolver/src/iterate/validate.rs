@@ -31,7 +31,8 @@ impl Walker {
     /// Determines the security status of all data in a part. Data after an alias is used only if it
     /// is secure, or if it is insecure and comes from the servers of its own zone or the forwarders
     /// of its own rule. Otherwise, the part is cut after the alias, and the target is resolved
-    /// separately. Insecure data after an alias answers this question only and is not cached (S5).
+    /// separately. Insecure data after an alias answers this question only and is not cached (S5 in
+    /// tests/SECURITY.md).
     ///
     /// # Errors
     ///
@@ -437,7 +438,8 @@ fn is_open(security: Security) -> bool {
     !matches!(security, Security::Secure | Security::Insecure)
 }
 
-/// Returns the lowest name above data of this type at which there may be a zone cut.
+/// Returns the lowest name at which a zone cut above this data may be: the owner, or its parent for
+/// a DS RRset.
 fn parent_side(owner: &Name, rtype: Rtype) -> Name {
     if rtype == Rtype::DS {
         owner.view().parent().unwrap_or(FoldedName::ROOT).into()

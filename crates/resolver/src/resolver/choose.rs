@@ -60,12 +60,13 @@ const LONG_WAIT_MS: u64 = 400;
 /// Which server to choose next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pick {
-    /// The next server, in the first round in which one is left.
+    /// The next server: a server that was not queried in this round, or else a server of a new
+    /// round.
     Next,
-    /// The next server for an additional query, which is no reserve because an earlier query may
+    /// The next server for an additional query. It is not a reserve, because an earlier query may
     /// still be answered.
     Copy,
-    /// Another server of the same round, but no reserve.
+    /// Another server of the same round that is not a reserve.
     Further,
 }
 
@@ -124,8 +125,8 @@ impl<W> Resolver<W> {
         Some((choice, rule))
     }
 
-    /// Chooses a server for an additional query that tests the server. Its breaker is open and a
-    /// probe is due, or it is occasionally a server that is not the fastest.
+    /// Chooses a server for an additional query that tests the server: a server with an open
+    /// breaker whose probe is due or, occasionally, a server that is not the fastest.
     pub(super) fn choose_aside(&mut self, at: u32, now_ms: u64) -> Option<u8> {
         let task = &self.tasks[at];
         let (choice, rule) = self.upstreams_of(task, now_ms)?;
@@ -226,7 +227,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Returns whether each server is queried at most once in a round.
+    /// Returns whether the fetch ends after its first round (more rounds under heavy loss), in
+    /// which each server is queried at most once.
     fn gives_up(&self, fetch: &Fetch, now_ms: u64) -> bool {
         let is_known =
             self.servers_of(fetch, now_ms).any_is(|server| server.rtt.smoothed_ms().is_some());

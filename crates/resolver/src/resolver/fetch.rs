@@ -1,4 +1,5 @@
-//! Sends one question to the servers of a zone: the fetches that walks wait for.
+//! Sends the queries that walks request to the servers of a zone. Such a query, with its retries,
+//! is a fetch.
 //!
 //! ```text
 //! inquiry ──> joined by an equal one, or: an exchange with the servers
@@ -30,7 +31,7 @@ use crate::trace::{Reaction, Step};
 /// The longest wait for a reply over UDP before the next query is sent, in ms.
 const MAX_WAIT_MS: u32 = 800;
 /// The limit that replaces [`MAX_WAIT_MS`] under heavy loss, because a late reply was probably
-/// lost. Also for servers that were never measured, most of which are near.
+/// lost. It also applies to servers that were never measured, because most of them are near.
 const MAX_BLIND_WAIT_MS: u32 = 400;
 /// The round from which a server is queried without EDNS if it is not known to support EDNS,
 /// because it may drop queries with EDNS.

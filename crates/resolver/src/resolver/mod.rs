@@ -1,10 +1,11 @@
 //! The resolver of one thread: its interface and its parts.
 //!
-//! A question passes through the files below in this order. `submit` takes it. For forwarding,
-//! `forward` begins an exchange and evaluates its replies; for recursion, `walk` polls the walk and
-//! `fetch` has an exchange for each of its inquiries. For both, `choose` chooses a server, `send`
-//! queries it, `reply` handles the reply and `timer` a missing reply. `encrypted` handles queries
-//! of walks over TLS to servers that prove no identity. `end` answers the clients.
+//! A question passes through the files below in this order. `submit` takes it. Without recursion,
+//! `forward` begins an exchange with the upstreams and evaluates its replies. With recursion, the
+//! question becomes a walk (an `async` function, see `iterate`): `walk` runs it, and `fetch` begins
+//! an exchange for each query that it requests. For both, `choose` chooses a server, `send` queries
+//! it, `reply` handles the reply and `timer` a missing reply. `encrypted` handles queries of walks
+//! over TLS to servers that prove no identity. `end` answers the clients.
 
 mod choose;
 mod encrypted;
@@ -102,7 +103,7 @@ pub enum Shed {
     Zone,
     /// The client's network uses most of the time of an overloaded thread.
     Client,
-    /// No rule applies to the question.
+    /// No forwarding rule applies to the question, and recursion is off.
     NoRule,
 }
 
@@ -126,7 +127,7 @@ pub struct Abandoned<W> {
 /// The state of an upstream, for reports.
 #[derive(Clone, Copy, Debug)]
 pub struct UpstreamReport<'a> {
-    /// The number of the upstream.
+    /// The identifier of the upstream.
     pub id: EndpointId,
     /// The address and transport.
     pub endpoint: Endpoint,
@@ -313,7 +314,7 @@ impl<W> Resolver<W> {
 
     fn bind(&mut self, plan: Arc<Plan>) {
         self.exchanges.servers.unplan();
-        // With recursion, only the servers of server sets are pinned.
+        // With recursion, the servers of rules are only pinned if there are server sets.
         let is_pinned = plan.recursion.is_none() || plan.has_sets();
         let servers = &mut self.exchanges.servers;
         let mut pin = |number: &u16| servers.pin(plan.upstreams[usize::from(*number)]);
@@ -335,7 +336,8 @@ impl<W> Resolver<W> {
     }
 
     /// Records the percentage of recent time for which the thread was busy. When it is overloaded,
-    /// questions of the zones and clients that use most of its time are rejected (S28).
+    /// questions of the zones and clients that use most of its time are rejected (S28 in
+    /// tests/SECURITY.md).
     pub fn note_busy(&mut self, percent: u32) {
         self.loads.note_busy(percent);
     }

@@ -65,7 +65,7 @@ impl<W> Resolver<W> {
     }
 
     /// Records that a socket or connection yields no reply. The sockets are connected, so that an
-    /// attacker that forges an ICMP message must know the port (S3).
+    /// attacker that forges an ICMP message must know the port (S3 in tests/SECURITY.md).
     pub fn failed(&mut self, socket: SocketId, fault: SocketFault, cx: &mut Context<'_, W>) {
         if let SocketFault::Tls(fault) = fault {
             self.exchanges.servers[socket.endpoint].note_tls_fault(fault);
@@ -245,7 +245,7 @@ impl<W> Resolver<W> {
     }
 
     /// Handles BADCOOKIE. Repeats the query with the server's cookie, then over TCP, and then gives
-    /// up (S11).
+    /// up (S11 in tests/SECURITY.md).
     fn bad_cookie(&mut self, query_at: u32, cx: &mut Context<'_, W>) {
         let owner = self.exchanges.pending[query_at].owner;
         let count = self.with_exchange(owner, |_, exchange, _| {

@@ -18,15 +18,15 @@ use crate::task::{Key, Waiting};
 
 /// Maximum number of waiters of one task (Unbound's wait-limit).
 const TASK_WAITERS: usize = 1_000;
-/// Maximum number of questions in flight that differ only by the client subnet (S7: birthday
-/// attacks).
+/// Maximum number of questions in flight that differ only by the client subnet (S7 in
+/// tests/SECURITY.md: birthday attacks).
 const SUBNETS_IN_FLIGHT: usize = 4;
 /// Milliseconds for which a question may be in flight before another question may replace it.
 const JOSTLE_MS: u64 = 200;
 /// Number of the oldest tasks among which a task without a client is searched.
 const PREFETCHES_LOOKED_AT: usize = 16;
-/// Time in ms after a question was sent to an upstream. If the upstream sends the same question to
-/// this server within this time, the question has come back.
+/// Milliseconds after a question was sent to an upstream. If the upstream sends an equal question
+/// to this server in this time, the two servers forward to each other.
 const LOOP_WINDOW_MS: u64 = 100;
 /// The time that replaces [`LOOP_WINDOW_MS`] for upstreams on this host, because other clients on
 /// this host have the same address.
@@ -90,7 +90,7 @@ impl<W> Resolver<W> {
         Submitted::Started
     }
 
-    /// Rejects a question that no rule applies to.
+    /// Rejects a question to which no rule applies.
     #[cold]
     fn unroutable(
         &mut self,
@@ -221,8 +221,8 @@ impl<W> Resolver<W> {
     }
 
     /// Excludes the server that sent the question from the servers to query. If there is no other
-    /// server, queries it only once (S25: servers that forward to each other). All clients on this
-    /// host have the same address.
+    /// server, queries it only once (S25 in tests/SECURITY.md: servers that forward to each other).
+    /// All clients on this host have the same address.
     fn spare_asker(&mut self, at: u32, ask: &Ask<'_>) {
         let client =
             ask.client.map(|client| client.to_canonical()).filter(|client| !client.is_loopback());

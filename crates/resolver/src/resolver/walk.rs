@@ -1,4 +1,5 @@
-//! The driver of walks: serves their requests and passes the results to them.
+//! Runs walks, which resolve questions by recursion: handles their requests and passes the results
+//! to them.
 
 use std::sync::Arc;
 
@@ -49,7 +50,7 @@ impl<W> Resolver<W> {
     ) {
         let Some(walk) = &mut self.tasks[at].walk else { return };
         if walk.waits_for != Some(fetch_at) {
-            // Numbers of fetches are reused. An entry that already has a result belongs to an
+            // Indices of fetches are reused. An entry that already has a result belongs to an
             // earlier fetch.
             for ahead in walk
                 .ahead

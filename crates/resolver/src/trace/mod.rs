@@ -155,7 +155,8 @@ impl fmt::Debug for Trace {
 /// A trace that was requested, with the answer to its question.
 #[derive(Clone, Debug)]
 pub struct Traced {
-    /// The number of the request: see [`Resolver::submit_traced`](crate::Resolver::submit_traced).
+    /// The identifier of the request: see
+    /// [`Resolver::submit_traced`](crate::Resolver::submit_traced).
     pub number: u64,
     /// The trace.
     pub trace: Trace,

@@ -51,8 +51,8 @@ pub enum Step {
         server: SocketAddr,
         /// The zone for which the server was queried; `None` for a forwarder.
         zone: Option<Name>,
-        /// The QNAME of the query; `None` if it is the question's QNAME, or the current end of its
-        /// aliases.
+        /// The QNAME of the query; `None` if it is the QNAME of the question, or the name to which
+        /// its aliases have led so far.
         name: Option<Name>,
         /// The QTYPE of the query.
         rtype: Rtype,
@@ -117,7 +117,7 @@ pub enum Step {
         /// The reason why the keys are not secure; `None` if they are secure.
         fault: Option<Reason>,
     },
-    /// The end of the chain of trust at a zone was known from the cache.
+    /// The keys of a zone, or the reason why it has no usable keys, were found in the cache.
     KnownChain {
         /// The zone.
         zone: Name,
