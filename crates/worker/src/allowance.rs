@@ -4,8 +4,8 @@
 //! A limit on the number of queries alone would not suffice: with a hostile list, each query may
 //! take some milliseconds, and a client can pipeline thousands of queries.
 
-/// Microseconds in a turn for one kind of work. A query that has begun is completed, so a turn may
-/// take longer by the duration of one query.
+/// Microseconds in a turn of the event loop for one kind of work. A query that has begun is
+/// completed, so a turn may take longer by the duration of one query.
 const TURN_US: u64 = 2_000;
 /// Maximum number of microseconds for one connection, so that all connections get their share.
 const SHARE_US: u64 = 1_000;
@@ -25,8 +25,8 @@ pub(super) struct Allowance {
     read_us: u64,
     /// Whether the work has ended. Time is then no longer deducted.
     has_ended: bool,
-    /// The number of queries until the next reading of the clock, and the length of the present
-    /// run.
+    /// The number of queries until the next reading of the clock, and the number of queries of the
+    /// present run.
     until_reading: u32,
     stride: u32,
 }
@@ -39,7 +39,7 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// Renews the time of a turn.
+    /// Refills the time at the start of a turn of the event loop.
     pub(super) fn renew(&mut self) {
         self.turn_us = TURN_US;
     }
@@ -56,7 +56,8 @@ impl Allowance {
         self.has_ended = true;
     }
 
-    /// Begins the share of the next connection. Returns `false` if no time is left in this turn.
+    /// Begins the share of the next connection. Returns `false` if no time is left in this turn of
+    /// the event loop.
     pub(super) fn begin_share(&mut self) -> bool {
         self.share_us = SHARE_US;
         self.turn_us > 0
@@ -85,7 +86,8 @@ impl Allowance {
         took_us
     }
 
-    /// Returns whether another query of the present connection may be answered in this turn.
+    /// Returns whether another query of the present connection may be answered in this turn of the
+    /// event loop.
     pub(super) fn has_time(&self) -> bool {
         self.turn_us > 0 && self.share_us > 0
     }
@@ -95,8 +97,8 @@ impl Allowance {
 mod tests {
     use super::*;
 
-    /// Returns how many queries, each of which takes this long, are answered in a turn for
-    /// connections that always have more.
+    /// Returns how many queries, each of which takes this long, are answered in a turn of the event
+    /// loop for connections that always have more.
     fn answered(query_us: &[u64]) -> (usize, Vec<usize>) {
         let (mut now_us, mut allowance, mut queries) = (7, Allowance::default(), query_us.iter());
         allowance.begin(now_us);
@@ -147,7 +149,7 @@ mod tests {
         allowance.begin(0);
         allowance.note(|| 900);
         allowance.end(1_000);
-        // Some clients are refused before the work of the next turn begins.
+        // Some clients are refused before the work of the next turn of the event loop begins.
         allowance.renew();
         allowance.note(|| 90_000);
         allowance.note(|| 90_001);

@@ -27,8 +27,8 @@ impl Busy {
         self.longest_queue = self.longest_queue.max(waiting);
     }
 
-    /// Records a turn of the worker. At the end of each window, returns the percentage of busy
-    /// time; 0 if there was no queue.
+    /// Records one pass of the event loop. At the end of each window, returns the percentage of
+    /// busy time; 0 if there was no queue.
     pub(super) fn note(&mut self, began: Moment, ended: Moment) -> Option<u32> {
         self.worked_us += ended.micros().saturating_sub(began.micros());
         let window_us = ended.micros().saturating_sub(self.window_began_us);

@@ -130,9 +130,9 @@ struct ShownProofs {
 /// Certificates that were read and are not in force yet.
 #[derive(Default)]
 pub struct TlsState {
-    /// The TLS configuration of each entrance; `None` without TLS.
+    /// The TLS configuration of each address on which the server listens; `None` without TLS.
     listeners: Vec<Option<Arc<ServerConfig>>>,
-    /// The QUIC listener of each entrance; `None` without QUIC.
+    /// The QUIC listener of each address on which the server listens; `None` without QUIC.
     quic: Vec<Option<QuicListener>>,
     /// The fingerprints of the files, taken before the files were read.
     files: Vec<SeenFile>,
@@ -172,8 +172,8 @@ struct InForce {
 
 /// The certificates that clients see at present.
 pub struct CertificatesInUse {
-    /// The certificates, in the order of the configuration; `None` for one that the server has not
-    /// obtained yet.
+    /// The certificates, in the order of the configuration; `None` for a certificate that the
+    /// server has not obtained yet.
     pub certificates: Vec<Option<Certificate>>,
     /// The reason why the present files are not in force; `None` if they are in force.
     pub fault: Option<String>,
@@ -329,7 +329,7 @@ impl TlsListeners {
 
     /// Returns the settings for a client that the access list does not allow. It may see only
     /// proofs of the control of names, because an authority may connect from any address. Returns
-    /// `None` if there is no proof to be seen.
+    /// `None` if no proof is shown at present.
     pub fn for_authorities(&self) -> Option<Arc<ServerConfig>> {
         self.proofs().map(|proofs| proofs.only)
     }

@@ -1,8 +1,9 @@
 //! Panics in a worker: each costs at most the one query that caused it.
 //!
 //! A panic while one query or one reply is made ends there ([`contained`]). A panic elsewhere ends
-//! the turn. State that may be inconsistent is then rebuilt, and each question in flight is
-//! resolved again, but only once. If a question causes a second panic, its clients get SERVFAIL.
+//! the turn of the event loop. State that may be inconsistent is then rebuilt, and each question in
+//! flight is resolved again, but only once. If a question causes a second panic, its clients get
+//! SERVFAIL.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The frames of a connection, answered one by one, as
+//! Answers the queries of a connection one by one, as
 //! [`Datagrams`](avocet_nameserver::datagrams::Datagrams) answers a batch of datagrams.
 
 use avocet_nameserver::close::{Delivery, Ended, close};
@@ -11,13 +11,13 @@ use super::fault::contained;
 use super::resolution::QueryPath;
 use super::values::{Answer, Answered};
 
-/// A service that answers frames by the query path, and counts the results.
+/// A service that answers queries of connections by the query path, and counts the results.
 pub(super) struct Frames<'w> {
     /// The query path.
     pub(super) path: QueryPath<'w>,
     /// The worker's counters, borrowed from the outbox.
     pub(super) metrics: &'w WorkerMetrics,
-    /// The time that the queries of these frames may take in this turn.
+    /// The time that the queries of one connection may take in this turn of the event loop.
     pub(super) allowance: &'w mut Allowance,
 }
 

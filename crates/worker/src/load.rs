@@ -10,7 +10,7 @@ use avocet_nameserver::query::asked::Transport;
 
 use crate::load_report::LoadReport;
 
-/// Maximum number of samples. A worker takes one sample in each sweep, so the samples cover ten
+/// Maximum number of samples. A worker takes two samples per second, so the samples cover ten
 /// seconds.
 const MAX_SAMPLES: usize = 21;
 

@@ -1,5 +1,6 @@
-//! Messages between workers: misses for the worker that owns the name, and responses for the worker
-//! that holds the client's connection.
+//! Messages (letters) to a worker, from other workers and from other threads. For example, a query
+//! for the worker that resolves its name, or a response for the worker that holds the client's
+//! connection.
 //!
 //! A sender adds all its messages and wakes the receiver once. The receiver takes all messages at
 //! once.
@@ -84,7 +85,7 @@ pub enum Letter {
     Drain,
 }
 
-/// The incoming letters of a worker.
+/// The messages for one worker that the worker has not taken yet.
 pub struct Mailbox {
     waiting: Mutex<Waiting>,
     waker: Waker,
@@ -103,7 +104,8 @@ impl Mailbox {
         Self { waiting: Mutex::default(), waker }
     }
 
-    /// Adds a letter and wakes the owner of the mailbox. Returns the letter if the mailbox is full.
+    /// Adds a message and wakes the owner of the mailbox. Returns the message if the mailbox is
+    /// full.
     pub fn send(&self, letter: Letter) -> Result<(), Letter> {
         let octets = match &letter {
             Letter::Answer(_, octets) => octets.len(),
@@ -142,7 +144,7 @@ impl Mailbox {
         self.lock().letters.is_empty()
     }
 
-    /// Takes all letters, and leaves the empty vector `spare` in the mailbox.
+    /// Takes all messages, and leaves the empty vector `spare` in the mailbox.
     pub fn take(&self, spare: &mut Vec<Letter>) {
         self.waker.clear();
         let mut waiting = self.lock();

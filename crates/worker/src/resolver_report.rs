@@ -1,5 +1,5 @@
-//! The report of a worker on its resolver. The worker publishes it at each sweep, and metrics read
-//! it.
+//! The report of a worker on its resolver. The worker publishes it about twice a second, and
+//! metrics read it.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use avocet_resolver::{BreakerState, Counters, EndpointId, TlsFault, Transport, U
 /// QUIC and HTTP/3.
 pub const LOGGED_ENCRYPTED: [&str; 4] = ["tls://", "https://", "quic://", "h3://"];
 
-/// The state of one worker's resolver at its last sweep.
+/// The state of one worker's resolver when it was last published.
 #[derive(Default)]
 pub struct ResolverReport {
     /// Counters of the resolver.
@@ -22,7 +22,7 @@ pub struct ResolverReport {
 
 /// The state of an upstream in one worker.
 pub struct UpstreamReport {
-    /// The number of the upstream in the resolver.
+    /// The identifier of the upstream in the resolver.
     pub id: EndpointId,
     /// The address.
     pub addr: SocketAddr,

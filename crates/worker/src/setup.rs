@@ -31,7 +31,7 @@ pub fn owner_of(hash: u64, workers: usize) -> usize {
     ((hash >> 48) % workers as u64) as usize
 }
 
-/// The worker's ends of its rings for the query log, dnstap and traces.
+/// The worker's ends of its ring buffers for the query log, dnstap and traces.
 pub struct WorkerRings {
     /// The producer of the query log.
     pub(crate) log: Producer,
@@ -43,7 +43,7 @@ pub struct WorkerRings {
 
 /// The arguments of a new worker.
 pub(crate) struct Setup {
-    /// The number of the worker.
+    /// The index of the worker.
     pub(crate) index: u16,
     /// Number of slots of the pool for each upstream.
     pub(crate) pool_size: u32,

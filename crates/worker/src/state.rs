@@ -29,14 +29,14 @@ pub struct Shared {
     pub name_server: NameServer,
     /// The metrics of each worker.
     pub metrics: Vec<WorkerMetrics>,
-    /// The report of each worker on its resolver, from the last sweep.
+    /// The last report of each worker on its resolver.
     pub resolver_reports: Vec<Mutex<ResolverReport>>,
-    /// The report of each worker on its load, from the last sweep.
+    /// The last report of each worker on its load.
     pub loads: Vec<Mutex<LoadReport>>,
     /// The mailbox of each worker.
     pub mailboxes: Vec<Mailbox>,
-    /// Whether each worker is draining and waits for nothing. Other workers that still wait may
-    /// send letters to such a worker.
+    /// Whether each worker is draining (it takes no more queries, and then ends) and waits for
+    /// nothing. Other workers that still wait may send messages to such a worker.
     pub quiet: Vec<AtomicBool>,
     /// The certificates that clients with TLS see.
     pub tls: TlsListeners,

@@ -20,11 +20,11 @@ use crate::setup::{Listeners, Setup, WorkerRings};
 use crate::state::Shared;
 use crate::worker::Worker;
 
-/// Number of octets of a worker's ring for the query log: about 25,000 entries. A worker writes
-/// fewer entries between two passes of the thread that reads them.
+/// Number of octets of a worker's ring buffer for the query log: about 25,000 entries. A worker
+/// writes fewer entries between two passes of the thread that reads them.
 const LOG_OCTETS: usize = 4 << 20;
-/// Number of octets of a worker's ring for dnstap: some ten thousand replies, or a second of full
-/// load.
+/// Number of octets of a worker's ring buffer for dnstap: some ten thousand replies, or a second of
+/// full load.
 const TAP_OCTETS: usize = 4 << 20;
 /// Number of file descriptors for purposes other than upstream sockets: listeners, log, snapshot,
 /// control.
@@ -71,7 +71,7 @@ pub fn mailboxes(workers: usize) -> Result<(Vec<Poller>, Vec<Mailbox>), ThreadEr
     Ok((pollers, mailboxes))
 }
 
-/// The ends of a worker's rings that other threads own.
+/// The ends of a worker's ring buffers that other threads own.
 pub struct RingEnds {
     /// The consumer of the query log's entries.
     pub logged: Consumer,
@@ -85,7 +85,7 @@ pub struct RingEnds {
 pub struct Seat {
     poller: Poller,
     listeners: Listeners,
-    /// The worker's ends of its rings.
+    /// The worker's ends of its ring buffers.
     ends: WorkerRings,
 }
 
@@ -97,7 +97,7 @@ fn random<const N: usize>() -> Result<[u8; N], ThreadError> {
     Ok(octets)
 }
 
-/// Creates the rings of a worker.
+/// Creates the ring buffers of a worker for the query log, dnstap and traces.
 pub fn rings() -> (WorkerRings, RingEnds) {
     let ((log, logged), (tap, tapped)) =
         (query_log::ring(LOG_OCTETS), avocet_dnstap::ring(TAP_OCTETS));
@@ -111,7 +111,7 @@ pub fn seats(pollers: Vec<Poller>, sockets: Vec<Listeners>, ends: Vec<WorkerRing
     parts.map(|((poller, listeners), ends)| Seat { poller, listeners, ends }).collect()
 }
 
-/// Starts the workers. They run until a letter tells them to end.
+/// Starts the workers. They run until a message in their mailbox makes them drain.
 ///
 /// # Errors
 ///

@@ -6,7 +6,7 @@
 
 use avocet_resolver::{EndpointId, SocketId, SocketSlot};
 
-/// The highest number of a listener or server.
+/// The highest index of a listener or server.
 const MAX_NUMBER: u32 = (1 << 24) - 1;
 
 /// The source of an event.
@@ -14,15 +14,15 @@ const MAX_NUMBER: u32 = (1 << 24) - 1;
 pub(crate) enum Token {
     /// The mailbox.
     Mailbox,
-    /// Queries at the UDP listener with this number.
+    /// Queries at the UDP listener with this index.
     Datagrams(u16),
-    /// Connections at the TCP listener with this number.
+    /// Connections at the TCP listener with this index.
     Accept(u16),
     /// The connection in this slot, from a proxy whose PROXY header has not arrived yet.
     Header(u32),
     /// The client connection in this slot.
     Stream(u32),
-    /// Datagrams of QUIC at the listener with this number.
+    /// Datagrams of QUIC at the listener with this index.
     Quic(u16),
     /// A socket or connection to a server.
     Server(SocketId),
@@ -48,7 +48,7 @@ impl Token {
                 (kind, endpoint.0, number)
             }
         };
-        // The number of servers of a resolver always fits into 24 bits.
+        // The identifiers of servers always fit into 24 bits, because a resolver has fewer servers.
         kind << 56 | u64::from(number & MAX_NUMBER) << 32 | u64::from(socket)
     }
 

@@ -51,7 +51,7 @@ pub struct UpstreamPeers {
     unproven: OnceLock<Option<Arc<UpstreamPeer>>>,
 }
 
-/// Upstreams, by the number of the peer.
+/// Upstreams, by the identifier of the proof that each must provide.
 pub type PeerMap = HashMap<PeerId, Arc<UpstreamPeer>>;
 
 #[derive(Default)]
@@ -168,7 +168,7 @@ impl UpstreamPeers {
         }
     }
 
-    /// Returns the settings of the upstream with this number.
+    /// Returns the settings of the upstream with this identifier.
     pub fn at(&self, id: PeerId) -> Option<Arc<UpstreamPeer>> {
         if id == PeerId::UNPROVEN {
             return self.unproven.get_or_init(|| UpstreamPeer::unproven().map(Arc::new)).clone();

@@ -9,7 +9,8 @@ use avocet_nameserver::query::miss::{ReplyRoute, StreamRoute};
 use avocet_nameserver::query::{Client, QueryContext, QueryStep};
 use avocet_nameserver::transfers::TransferRest;
 
-/// One moment on both clocks. The clocks are read once for each turn and for each batch.
+/// One moment on both clocks. The clocks are read once for each turn of the event loop and for each
+/// batch of datagrams.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     /// The time on the monotonic clock.
@@ -33,7 +34,7 @@ impl Time {
     }
 }
 
-/// The arguments that all calls of resolution in one turn have in common.
+/// The arguments that all calls of `Resolution` in one turn of the event loop have in common.
 pub(crate) struct WorkerTurn<'t, D> {
     /// The poller that watches the sockets of resolution.
     pub(crate) poller: &'t Poller,
@@ -43,7 +44,7 @@ pub(crate) struct WorkerTurn<'t, D> {
     pub(crate) late: D,
 }
 
-/// The result of a query that has waited. Resolution passes it to the outbox.
+/// The result of a query that has waited. `Resolution` passes it to the outbox.
 pub(crate) struct LateStep<'s> {
     /// The facts about the query.
     pub(crate) ended: Ended<'s>,
@@ -90,9 +91,10 @@ pub(crate) trait Answer {
     fn answer(&mut self, octets: &[u8], client: &Client<'_>) -> Answered<'_>;
 
     /// Begins the share of time for the next connection. Returns `false` if no time is left in this
-    /// turn. The queries of the connection then wait for the next turn.
+    /// turn of the event loop. The queries of the connection then wait for the next turn.
     fn begin_share(&mut self) -> bool;
 
-    /// Returns whether another query of the present connection may be answered in this turn.
+    /// Returns whether another query of the present connection may be answered in this turn of the
+    /// event loop.
     fn has_time(&self) -> bool;
 }

@@ -26,20 +26,22 @@ use crate::state::Shared;
 use crate::token::Token;
 use crate::values::{Deliver, LateStep, StreamReply, Time, WorkerTurn};
 
-/// Maximum number of kernel events per turn.
+/// Maximum number of kernel events per turn of the event loop.
 const EVENTS: usize = 256;
-/// Maximum number of batches of datagrams that are answered for one listener in one turn.
+/// Maximum number of batches of datagrams that are answered for one listener in one turn of the
+/// event loop.
 const MAX_BATCHES: usize = 16;
-/// Microseconds after which no further batch of a listener is answered in this turn, because other
-/// listeners, connections and servers wait. A thousand cached answers take one or two thousand
-/// microseconds.
+/// Microseconds after which no further batch of a listener is answered in this turn of the event
+/// loop, because other listeners, connections and servers wait. A thousand cached answers take one
+/// or two thousand microseconds.
 const DATAGRAMS_US: u64 = 5_000;
 /// Number of datagrams in a batch below which the socket counts as empty. The poller must then
 /// report the socket again.
 const SMALL_BATCH: usize = 8;
 /// Milliseconds between two sweeps. A sweep handles timeouts of connections, and publishes reports.
 const SWEEP_MS: u64 = 500;
-/// Milliseconds between turns of an idle worker while it opens sockets in advance.
+/// Milliseconds between passes of the event loop of an idle worker while it opens sockets in
+/// advance.
 const WARMING_MS: u64 = 1;
 /// Maximum number of milliseconds that an ending worker waits for queries in flight.
 const DRAIN_MS: u64 = 6_000;
@@ -56,11 +58,11 @@ pub(crate) struct Worker {
     outbox: Outbox,
     time: Time,
     quic_allowance: Allowance,
-    /// Whether this turn left queries for the next turn.
+    /// Whether this turn of the event loop left queries for the next turn.
     is_cut_short: bool,
     busy: Busy,
     load: LoadSamples,
-    /// Letters that were taken from the mailbox and were not processed yet.
+    /// Messages that were taken from the mailbox and were not processed yet.
     letters: Vec<Letter>,
     swept_ms: u64,
     /// The time at which the worker began to drain, in milliseconds; `None` before that.
@@ -116,7 +118,7 @@ impl Worker {
         })
     }
 
-    /// Sets the worker's ends of its rings.
+    /// Sets the worker's ends of its ring buffers for the query log, dnstap and traces.
     pub(crate) fn with_rings(mut self, rings: WorkerRings) -> Self {
         self.resolution.set_rings(rings);
         self
@@ -128,7 +130,8 @@ impl Worker {
     /// The poller fails.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
-        // A turn that ended in a panic may have been woken for letters without reading them.
+        // If the last turn of the event loop ended in a panic, it may have received the event of
+        // the mailbox without reading the messages.
         self.read_letters();
         self.submit_misses();
         loop {
@@ -172,7 +175,8 @@ impl Worker {
         self.outbox.metrics()
     }
 
-    /// Returns resolution, with the parts of the worker that it uses in this turn.
+    /// Returns the part `Resolution` of the worker, with the other parts that it uses in this turn
+    /// of the event loop.
     fn resolving(&mut self) -> (&mut Resolution, WorkerTurn<'_, LatePath<'_>>) {
         let Self { poller, intake, resolution, outbox, time, .. } = self;
         (
@@ -262,8 +266,8 @@ impl Worker {
         self.submit_misses();
     }
 
-    /// Begins QUIC handshakes, handles timers of QUIC, and answers queries that earlier turns have
-    /// left.
+    /// Begins QUIC handshakes, handles timers of QUIC, and answers queries that earlier turns of
+    /// the event loop have left.
     fn drive_quic(&mut self) {
         if !self.intake.is_quic_due(self.time) {
             return;
@@ -271,8 +275,8 @@ impl Worker {
         self.serve_with_allowance(|intake, time, frames| intake.drive_quic(time, frames));
     }
 
-    /// Calls `serve` with an allowance of time for queries, and then submits the misses for
-    /// resolution.
+    /// Calls `serve` with an allowance of time for queries, and then submits for resolution the
+    /// queries that no cache could answer.
     fn serve_with_allowance(&mut self, serve: impl FnOnce(&mut Intake, Time, &mut Frames<'_>)) {
         let mut allowance = Allowance::default();
         allowance.begin(self.now_us());
@@ -315,8 +319,9 @@ impl Worker {
         intake.read_header(poller, resolution.state(), slot, *time);
     }
 
-    /// Answers the queries on the connections of clients. Each pace has its own time in a turn, so
-    /// that fast connections do not wait for slow ones.
+    /// Answers the queries on the connections of clients. Connections with cheap queries and
+    /// connections with expensive queries ([`Pace`]) each have their own time in a turn of the
+    /// event loop, so that the former do not wait for the latter.
     fn serve_streams(&mut self) {
         for pace in Pace::ALL {
             if !self.intake.has_unread() {
@@ -338,7 +343,7 @@ impl Worker {
         resolution.submit_misses(&mut turn);
     }
 
-    /// Processes the letters that a panic left unprocessed, and then the letters in the mailbox.
+    /// Processes the messages that a panic left unprocessed, and then the messages in the mailbox.
     fn read_letters(&mut self) {
         self.read_taken_letters();
         self.shared.mailboxes[usize::from(self.index)].take(&mut self.letters);
@@ -393,7 +398,7 @@ impl Worker {
         }
     }
 
-    /// Does the work at the end of a turn: timers, queued messages and sweeps.
+    /// Does the work at the end of a turn of the event loop: timers, queued messages and sweeps.
     fn end_turn(&mut self) {
         let (resolution, mut turn) = self.resolving();
         resolution.end_turn(&mut turn);
@@ -460,8 +465,8 @@ impl Worker {
     }
 
     /// Returns whether this worker drains and no worker waits for anything any more, or draining
-    /// has taken too long. Another worker may still send letters to this one while it reads from a
-    /// connection, but only before it counts as quiet.
+    /// has taken too long. Another worker may still send messages to this worker while it reads
+    /// from a connection, but only before that other worker counts as quiet.
     fn has_drained(&self) -> bool {
         let Some(since) = self.draining_since else { return false };
         let is_quiet = self.resolution.in_flight() == 0 && self.intake.open_streams() == 0;

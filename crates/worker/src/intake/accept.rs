@@ -16,7 +16,7 @@ use crate::state::Shared;
 use crate::token::Token;
 use crate::values::Time;
 
-/// Maximum number of connections accepted from one listener in one turn.
+/// Maximum number of connections accepted from one listener in one turn of the event loop.
 const MAX_ACCEPTS: usize = 64;
 
 impl Intake {
@@ -108,8 +108,9 @@ impl Intake {
         }
     }
 
-    /// Stops accepting connections at a listener until the next sweep. Without room for a
-    /// connection, the poller would otherwise report the same waiting connection in each turn.
+    /// Stops accepting connections at a listener for up to half a second. Without room for a
+    /// connection, the poller would otherwise report the same waiting connection in each turn of
+    /// the event loop.
     fn rest_from_accepting(&mut self, poller: &Poller, number: u16, error: &io::Error) {
         tracing::warn!(%error, "cannot accept connections");
         let listener = self.listeners.streams.get(usize::from(number));
@@ -152,8 +153,8 @@ impl Intake {
         }
     }
 
-    /// Closes the connection that was idle longest of a client that exceeds its limit. Another
-    /// worker has accepted a further connection of this client.
+    /// Closes a connection of a client that exceeds its limit: the connection that was idle
+    /// longest. Another worker has accepted a further connection of this client.
     pub(crate) fn make_room(&mut self, state: &Snapshot, ip: IpAddr, time: Time) {
         let limits = ConnectionLimits::of(&state.config.server.tcp);
         if self.shared.connections.of_client(ip) > limits.per_client
@@ -209,8 +210,8 @@ impl Door<'_> {
     }
 
     /// Admits a client at its limit that has no idle connection in this worker, and asks the other
-    /// workers to close one. Until another worker has closed one, or if none can, the client
-    /// exceeds its limit by at most one connection per worker.
+    /// workers to close a connection of this client. Until another worker has done so, or if none
+    /// can, the client exceeds its limit by at most one connection per worker.
     pub(super) fn admit_over_limit(&self, ip: IpAddr, limits: ConnectionLimits) -> bool {
         let others = self.shared.mailboxes.len() - 1;
         let limits = ConnectionLimits { per_client: limits.per_client + others, ..limits };

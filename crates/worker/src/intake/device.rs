@@ -1,4 +1,4 @@
-//! The identities of a client's device on a connection, as the numbers that the policy uses.
+//! The identities of a client's device on a connection, as the [`DeviceId`]s that the policy uses.
 
 use avocet_policy::client::{DeviceClaims, DeviceId};
 use avocet_session::proof::{ClientProof, HandshakeFacts};
@@ -21,7 +21,8 @@ impl ConnectionDevice {
 }
 
 /// Returns the identities that the client of a query claims, from the facts of the handshake and
-/// the word in its request. `known` keeps the identities from the handshake.
+/// from `word`, the device identifier in its request. `known` keeps the identities from the
+/// handshake.
 #[inline]
 pub(super) fn claims<'c>(
     known: &'c mut Option<Box<ConnectionDevice>>,

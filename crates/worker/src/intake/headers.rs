@@ -136,7 +136,7 @@ impl Headers {
             return None;
         }
         let stream = self.remove(slot as usize)?.stream;
-        // The connection is later added to the poller again, as that of its client.
+        // The connection is later added to the poller again, as the connection of its client.
         let is_free = poller.remove(&stream).is_ok();
         match state {
             HeaderState::Named(client) if is_free => Some(Some((stream, client))),

@@ -53,8 +53,9 @@ pub(crate) struct Intake {
     index: u16,
     shared: Arc<Shared>,
     listeners: Listeners,
-    /// The entrance numbers of the addresses with TCP. After a take-over, a worker may have several
-    /// listeners for each address, in sets that have the same order.
+    /// For each listener of TCP, the index of its address among the addresses on which the server
+    /// listens. After a new process has taken over the sockets of an old process, a worker may have
+    /// several listeners for each address, in sets that have the same order.
     stream_entrances: Vec<u16>,
     /// The number of addresses without TLS. These addresses come first.
     plain_addresses: usize,
@@ -69,7 +70,7 @@ pub(crate) struct Intake {
     /// Maximum number of connections of this worker, as the limit on file descriptors of the
     /// process permits.
     most_streams: usize,
-    /// Listeners that accept no connections until the next sweep.
+    /// Listeners that accept no connections for up to half a second.
     resting: Vec<u16>,
 }
 
@@ -125,12 +126,12 @@ impl Intake {
         self.listeners.datagrams.len() as u16
     }
 
-    /// Returns the entrance of the UDP listener with this number.
+    /// Returns the entrance (the address that clients reach) of the UDP listener with this index.
     pub(crate) fn entrance(&self, listener: u16) -> Entrance {
         Entrance((usize::from(listener) % self.plain_addresses) as u16)
     }
 
-    /// Returns the entrance of the TCP listener with this number.
+    /// Returns the entrance (the address that clients reach) of the TCP listener with this index.
     fn stream_entrance(&self, listener: u16) -> Entrance {
         let place = usize::from(listener) % self.stream_entrances.len().max(1);
         Entrance(self.stream_entrances.get(place).copied().unwrap_or_default())
@@ -169,7 +170,7 @@ impl Intake {
     }
 
     /// Receives one batch of datagrams, passes it to the service, and sends the replies. Returns
-    /// the default value if there is no listener with this number.
+    /// the default value if there is no listener with this index.
     ///
     /// # Errors
     /// Receiving fails for a reason other than an empty queue.
@@ -195,8 +196,8 @@ impl Intake {
         self.streams.has_unread()
     }
 
-    /// Reads the queries on the waiting connections of this pace, and passes them to `answer` until
-    /// there is no time left in this turn.
+    /// Reads the queries on the waiting connections with this [`Pace`], and passes them to `answer`
+    /// until there is no time left in this turn of the event loop.
     pub(crate) fn read_waiting(&mut self, pace: Pace, now_ms: u64, answer: &mut impl Answer) {
         let mut ended = Vec::new();
         self.streams.read_waiting(pace, now_ms, answer, &mut ended);
@@ -210,7 +211,7 @@ impl Intake {
         }
     }
 
-    /// Returns QUIC, and the parts of the worker that it uses while datagrams arrive.
+    /// Returns the part for QUIC, and the parts of the worker that it uses while datagrams arrive.
     fn entering<'t, A>(&'t mut self, answer: &'t mut A) -> (&'t mut Quic, QuicTurn<'t, A>) {
         let Self { index, shared, streams, most_streams, quic, .. } = self;
         let (index, most_streams) = (*index, *most_streams);
@@ -265,7 +266,7 @@ impl Intake {
         self.quic.deadline_ms(time)
     }
 
-    /// Writes the replies of this turn to their connections.
+    /// Writes the replies of this turn of the event loop to their connections.
     pub(crate) fn write(&mut self, poller: &Poller, time: Time) {
         let mut ended = Vec::new();
         self.streams.flush(poller, (time.millis(), time.wall_secs), &mut ended);

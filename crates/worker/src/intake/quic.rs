@@ -3,7 +3,7 @@
 //!
 //! A datagram belongs to the worker that has its connection. The kernel chooses the worker by the
 //! addresses of both ends. After a client has changed its address, its datagrams arrive at another
-//! worker, which sends them to the owner by letter.
+//! worker, which sends them to the owner through its mailbox.
 
 use std::io;
 use std::net::IpAddr;
@@ -32,12 +32,13 @@ use crate::values::{Answer, Answered, StreamReply, Time};
 /// The bit of a route's slot that distinguishes QUIC connections from TCP connections.
 const QUIC_PLACE: u32 = 1 << 31;
 
-/// The QUIC of one worker.
+/// The QUIC connections of one worker, with their sockets.
 pub(super) struct Quic {
     index: u16,
-    /// The server; `None` if no address has QUIC.
+    /// The state of the connections; `None` if no address has QUIC.
     server: Option<QuicServer>,
-    /// The listeners. After a take-over, there are several sets of them in the same order.
+    /// The listeners. After a new process has taken over the sockets of an old process, there are
+    /// several sets of listeners in the same order.
     listeners: Vec<UdpListener>,
     out: QuicOut,
     /// One moment on two clocks: on the clock of the QUIC state machine, and in microseconds on the
@@ -49,7 +50,7 @@ pub(super) struct Quic {
 struct QuicOut {
     /// The queues of replies, for each address with QUIC.
     queues: Vec<LateReplies>,
-    /// The entrance numbers of the addresses with QUIC.
+    /// For each address with QUIC, its index among the addresses on which the server listens.
     entrances: Vec<u16>,
 }
 
@@ -87,7 +88,7 @@ pub(super) struct QuicTurn<'t, A> {
     pub(super) answer: &'t mut A,
 }
 
-/// A turn of the worker, with the output of datagrams.
+/// The parts of the worker that QUIC uses while datagrams arrive, with the output of datagrams.
 struct QuicEntry<'q, 't, A> {
     turn: &'q mut QuicTurn<'t, A>,
     out: &'q mut QuicOut,
@@ -162,8 +163,8 @@ impl<A: Answer> QuicService for QuicEntry<'_, '_, A> {
 }
 
 impl Quic {
-    /// Creates the QUIC part of a worker. Its sockets are added to the poller. `entrances` are the
-    /// entrance numbers of the addresses with QUIC.
+    /// Creates the QUIC part of a worker. Its sockets are added to the poller. `entrances` has the
+    /// index of each address with QUIC among the addresses on which the server listens.
     ///
     /// # Errors
     /// The kernel does not report the address of a socket.
@@ -286,8 +287,8 @@ impl Quic {
         true
     }
 
-    /// Sends the datagrams of this turn. Returns the number of datagrams that the kernel did not
-    /// accept. They count as lost.
+    /// Sends the datagrams of this turn of the event loop. Returns the number of datagrams that the
+    /// kernel did not accept. They count as lost.
     pub(super) fn flush(&mut self, shared: &Shared, time: Time) -> usize {
         let now = self.instant(time);
         let Self { server: Some(server), out, .. } = self else { return 0 };

@@ -38,22 +38,23 @@ const LOST_MS: u64 = 15_000;
 /// Number of octets of unread replies at which the connection is closed.
 const MAX_HELD: usize = 1 << 20;
 /// Maximum number of consecutive reads of one connection, so that other connections do not have to
-/// wait, even if the queries of this one take little time.
+/// wait, even if the queries of this connection take little time.
 const MAX_READS: usize = 4;
 
 /// Maximum number of octets of a transfer that wait until the client reads them. Further messages
 /// are made later.
 const MAX_AHEAD: usize = 64 << 10;
-/// Maximum number of messages of a transfer that are made in one turn. They take up to 0.1 ms, in
-/// which other clients wait.
+/// Maximum number of messages of a transfer that are made in one turn of the event loop. They take
+/// up to 0.1 ms, in which other clients wait.
 const MAX_MESSAGES: usize = 4;
 /// Milliseconds after which a transfer is aborted, even if the client still reads slowly.
 const TRANSFER_MS: u64 = 3_600_000;
 /// Maximum number of milliseconds from the start of a connection with TLS to the end of the
 /// handshake.
 const HANDSHAKE_MS: u64 = 5_000;
-/// Maximum number of connections with an incomplete handshake that are read in one turn. A step of
-/// a handshake takes up to 0.3 ms, in which a hundred queries could be answered.
+/// Maximum number of connections with an incomplete handshake that are read in one turn of the
+/// event loop. A step of a handshake takes up to 0.3 ms, in which a hundred queries could be
+/// answered.
 const MAX_HANDSHAKES: u32 = 8;
 
 /// Time limits of connections in milliseconds.
@@ -107,7 +108,7 @@ struct Connection {
     /// Whether reading has stopped because of a limit. The session may still contain complete
     /// frames.
     paused: bool,
-    /// The pace that the connection had when it was last read.
+    /// The [`Pace`] of the connection when it was last read.
     pace: Pace,
     /// Whether the client sends no more data. Its queries in flight are still answered.
     half_closed: bool,
@@ -139,7 +140,8 @@ pub(crate) struct Streams {
     free: Vec<u32>,
     buffer: ReadBuffer,
     unread: Unread,
-    /// The slots of connections with replies, which are written at the end of the turn.
+    /// The slots of connections with replies, which are written at the end of the turn of the event
+    /// loop.
     dirty: Vec<u32>,
     open: usize,
     /// The number of connections with TLS, including those with HTTPS.
@@ -150,7 +152,7 @@ pub(crate) struct Streams {
     https_ends: [u64; 2],
     /// The number of connections with an incomplete handshake, for each client.
     handshaking: HashMap<IpAddr, usize>,
-    /// The number of handshake steps that may still be taken in this turn.
+    /// The number of handshake steps that may still be taken in this turn of the event loop.
     handshakes_left: u32,
     /// The numbers of handshakes since the start, in the order of
     /// [`HANDSHAKES`](avocet_nameserver::metrics::HANDSHAKES).
@@ -262,9 +264,9 @@ impl Streams {
         self.unread.len() > 0
     }
 
-    /// Reads the waiting connections of this pace, until `answer` has no time left. The remaining
-    /// connections come first in the next turn. Adds the addresses of clients whose connections
-    /// ended to `ended`.
+    /// Reads the waiting connections with this [`Pace`], until `answer` has no time left. The
+    /// remaining connections come first in the next turn of the event loop. Adds the addresses of
+    /// clients whose connections ended to `ended`.
     pub(crate) fn read_waiting(
         &mut self,
         pace: Pace,
@@ -288,7 +290,7 @@ impl Streams {
         let route = StreamRoute { worker: *worker, slot, generation: *generation, request: 0 };
         let StreamClient { ip, entrance } = connection.client;
         if connection.handshake_since_ms.is_some() {
-            // The poller reports the connection again in the next turn.
+            // The poller reports the connection again in the next turn of the event loop.
             *handshakes_left = handshakes_left.checked_sub(1)?;
         }
         let transport = connection.transport();
@@ -356,9 +358,9 @@ impl Streams {
         }
     }
 
-    /// Writes the replies of this turn. Connections that can be read again without an event of the
-    /// poller wait for the next turn. Adds the addresses of clients whose connections ended to
-    /// `ended`.
+    /// Writes the replies of this turn of the event loop. Connections that can be read again
+    /// without an event of the poller wait for the next turn. Adds the addresses of clients whose
+    /// connections ended to `ended`.
     pub(crate) fn flush(
         &mut self,
         poller: &Poller,

@@ -5,8 +5,9 @@
 //!                                                    read once a turn, first come, first served
 //! stopped, with its time used up --> Pace::Slow ----/
 //! ```
-//! Each pace has its own time in each turn. Therefore, clients with cheap queries do not wait for
-//! clients with expensive queries. Clients with expensive queries take turns.
+//! The connections of each [`Pace`] have their own time in each turn of the event loop. Therefore,
+//! clients with cheap queries do not wait for clients with expensive queries. Clients with
+//! expensive queries take turns.
 
 use std::collections::VecDeque;
 

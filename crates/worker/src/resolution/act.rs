@@ -1,7 +1,8 @@
 //! Executes the actions of the resolver, and resumes the queries that it completes.
 //!
 //! The policy may look up every name of an answer, so that many answers at once take long. When the
-//! time for actions is used up, the remaining actions wait for the next turn, in order.
+//! time for actions is used up, the remaining actions wait for the next turn of the event loop, in
+//! order.
 
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -43,7 +44,7 @@ pub(super) struct WaitEnd<'t> {
 
 impl Resolution {
     /// Executes the actions of the resolver, and the actions that result from them, within the time
-    /// of this turn.
+    /// of this turn of the event loop.
     pub(crate) fn act<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
         while self.allowance.begin_share()
             && let Some(mut batch) = self.next_batch()
@@ -65,7 +66,7 @@ impl Resolution {
                 self.backlog = Some(batch);
             }
         }
-        // Some clients now wait for another name, so new misses are submitted.
+        // Some clients now wait for another name, so queries for that name are submitted.
         if !self.misses.is_empty() {
             self.submit_misses(turn);
         }
@@ -83,7 +84,8 @@ impl Resolution {
         }
     }
 
-    /// Returns the remaining actions of a turn, or else the new actions.
+    /// Returns the actions that an earlier turn of the event loop has left, or else the new
+    /// actions.
     fn next_batch(&mut self) -> Option<ActionBatch> {
         if self.backlog.is_some() || self.actions.list.is_empty() {
             return self.backlog.take();
@@ -93,13 +95,14 @@ impl Resolution {
         Some(ActionBatch { actions, next: 0 })
     }
 
-    /// Returns whether actions or held queries wait for the next turn.
+    /// Returns whether actions or held queries wait for the next turn of the event loop.
     pub(crate) fn is_behind(&self) -> bool {
         self.backlog.is_some() || !self.actions.list.is_empty() || self.held.is_behind()
     }
 
-    /// Ends the waits of clients whose answers were postponed to the next turn. Drops all other
-    /// actions, because the recovery from a panic has replaced the objects that they refer to.
+    /// Ends the waits of clients whose answers were postponed to the next turn of the event loop.
+    /// Drops all other actions, because the recovery from a panic has replaced the objects that
+    /// they refer to.
     pub(super) fn end_backlog<D: Deliver>(
         &mut self,
         batches: impl Iterator<Item = ActionBatch>,

@@ -28,7 +28,8 @@ use crate::resolver_report::SocketCounts;
 use crate::token::Token;
 use crate::upstream_tls::UpstreamPeers;
 
-/// Maximum number of sockets that are opened in advance in one turn. Each takes about 5 us.
+/// Maximum number of sockets that are opened in advance in one turn of the event loop. Each takes
+/// about 5 us.
 const WARM_AT_ONCE: usize = 8;
 /// The sockets and the connection that are kept open to one server.
 struct KeptSockets {
@@ -41,7 +42,7 @@ struct KeptSockets {
     /// A connection in HTTP/3 that may replace the present one.
     candidate: Option<Connection>,
     /// The former connection in HTTP/2, which another connection has replaced. It is kept until its
-    /// last answer.
+    /// last answer has arrived.
     retiring: Option<Connection>,
 }
 
@@ -76,7 +77,7 @@ pub(super) struct Query<'a> {
 
 /// The sockets and connections of a worker to all servers.
 pub(super) struct Endpoints {
-    /// The kept sockets and connection of each server, by the server's number.
+    /// The kept sockets and connection of each server, indexed by [`EndpointId`].
     kept: Vec<Option<KeptSockets>>,
     /// The sockets and connections for single queries, by their number.
     singles: HashMap<u32, (EndpointId, SingleSocket)>,
@@ -85,8 +86,8 @@ pub(super) struct Endpoints {
     ports: Arc<SourcePorts>,
     /// The number of open pool sockets.
     pooled: usize,
-    /// The position at which the search for the next socket to close begins: the number of a
-    /// server, and a slot of its pool.
+    /// The position at which the search for the next socket to close begins: the index of a server,
+    /// and a slot of its pool.
     victim: (usize, usize),
     buffer: ReadBuffer,
     /// The batch of system calls; `None` if io_uring is not available.
@@ -515,7 +516,7 @@ impl Endpoints {
     }
 }
 
-/// Returns the UDP socket with this number, if it is open.
+/// Returns the UDP socket with this identifier, if it is open.
 #[inline]
 fn find<'s>(
     kept: &'s [Option<KeptSockets>],
@@ -534,7 +535,7 @@ fn find<'s>(
     }
 }
 
-/// Returns the connection with this number, if it is open.
+/// Returns the connection with this identifier, if it is open.
 fn find_stream<'s>(
     kept: &'s mut [Option<KeptSockets>],
     singles: &'s mut HashMap<u32, (EndpointId, SingleSocket)>,

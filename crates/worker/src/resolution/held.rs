@@ -1,4 +1,6 @@
-//! Queries of strangers, held until the server has looked up their clients.
+//! Queries of strangers: clients that the policy may identify by device or name, but that the
+//! server has not looked up yet. These queries are held until the server has looked up their
+//! clients.
 //!
 //! ```text
 //! path -- HeldQuery --> hold_strangers --> HeldQueries, and the address to the thread `strangers`
@@ -32,14 +34,14 @@ const PATIENCE_MS: u64 = 1_500;
 pub(super) struct HeldQueries {
     datagrams: Hall,
     streams: Hall,
-    /// The time that held queries may take in this turn. It ensures that the actions of the
-    /// resolver do not wait for all held queries.
+    /// The time that held queries may take in this turn of the event loop. It ensures that the
+    /// actions of the resolver do not wait for all held queries.
     allowance: Allowance,
-    /// Whether the last turn left held queries, because their time was used up.
+    /// Whether the last turn of the event loop left held queries, because their time was used up.
     is_behind: bool,
 }
 
-/// The held queries over UDP, or those over streams.
+/// Either the held queries over UDP, or the held queries over streams.
 #[derive(Default)]
 struct Hall {
     queries: Vec<HeldQuery>,
@@ -47,7 +49,7 @@ struct Hall {
 }
 
 impl HeldQueries {
-    /// Renews the time for held queries at the start of a turn.
+    /// Refills the time that held queries may take, at the start of a turn of the event loop.
     pub(super) fn renew(&mut self) {
         self.allowance.renew();
     }
@@ -57,7 +59,8 @@ impl HeldQueries {
         self.datagrams.queries.len() + self.streams.queries.len()
     }
 
-    /// Returns whether the last turn left held queries, because their time was used up.
+    /// Returns whether the last turn of the event loop left held queries, because their time was
+    /// used up.
     pub(super) const fn is_behind(&self) -> bool {
         self.is_behind
     }
@@ -87,8 +90,8 @@ impl HeldQueries {
 }
 
 impl Resolution {
-    /// Takes the queries of strangers from the query path and holds them. Requests that their
-    /// clients are looked up.
+    /// Takes the queries of clients that are not identified yet from the query path, and holds
+    /// them. Requests that their clients are looked up.
     pub(crate) fn hold_strangers<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
         for query in self.scratch.take_held() {
             let urgency =

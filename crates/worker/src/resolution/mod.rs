@@ -62,7 +62,7 @@ use share::Shares;
 use traces::TraceOrders;
 use upstreams::{SocketLimits, Upstreams};
 
-/// The resolution of one worker.
+/// The part of one worker that finds the answers to queries; see the module.
 pub(crate) struct Resolution {
     index: u16,
     shared: Arc<Shared>,
@@ -73,7 +73,7 @@ pub(crate) struct Resolution {
     /// removed its own proofs.
     forgotten: u64,
     scratch: Scratch,
-    /// The results of the look-ahead, one for each datagram of a batch.
+    /// The results of reading ahead in a batch (to prefetch cache lines), one for each datagram.
     seen: Box<[Seen; BATCH]>,
     /// The buffer for one complete message: a reply over TCP, a late reply, or a reply of a server.
     message: Box<[u8]>,
@@ -83,28 +83,28 @@ pub(crate) struct Resolution {
     shares: Shares,
     /// Requests of control clients for traces.
     wanted: TraceOrders,
-    /// The held queries of strangers.
+    /// The queries that are held until their clients are identified.
     held: HeldQueries,
     actions: Actions<Waiter>,
     spare_actions: Actions<Waiter>,
-    /// Actions that the last turn did not execute.
+    /// Actions that the last turn of the event loop did not execute.
     backlog: Option<ActionBatch>,
-    /// The time that actions may take in this turn.
+    /// The time that actions may take in this turn of the event loop.
     allowance: Allowance,
     upstreams: Upstreams,
     limits: SocketLimits,
     rng: ChaCha12Rng,
 }
 
-/// The query path of a worker. Resolution lends it to the intake while that reads queries.
+/// The query path of a worker. `Resolution` lends it to the intake while the intake reads queries.
 pub(crate) struct QueryPath<'w> {
     /// The state in force.
     pub(crate) cx: QueryContext<'w>,
-    /// The check for a snapshot that came into force during the turn.
+    /// The check for a snapshot that came into force during the turn of the event loop.
     pub(crate) newer: Newer,
     /// The queries that must wait for resolution.
     pub(crate) misses: &'w mut Vec<Miss>,
-    /// The results of the look-ahead, one for each datagram of a batch.
+    /// The results of reading ahead in a batch (to prefetch cache lines), one for each datagram.
     pub(crate) seen: &'w mut [Seen; BATCH],
     /// The buffer for a reply over TCP.
     pub(crate) message: &'w mut [u8],
@@ -148,14 +148,15 @@ impl Resolution {
         }
     }
 
-    /// Sets the worker's ends of its rings for the query log, dnstap and traces.
+    /// Sets the worker's ends of its ring buffers for the query log, dnstap and traces.
     pub(crate) fn set_rings(&mut self, rings: WorkerRings) {
         self.scratch.set_log(Some(rings.log));
         self.scratch.set_tap(Some(rings.tap));
         self.scratch.traces().set_sender(Some(rings.trace));
     }
 
-    /// Renews the time for actions and held queries at the start of a turn.
+    /// Refills the time that actions and held queries may take, at the start of a turn of the event
+    /// loop.
     pub(crate) fn begin_turn(&mut self, time: Time) {
         self.allowance.renew();
         self.held.renew();
@@ -239,7 +240,8 @@ impl Resolution {
         self.act(turn);
     }
 
-    /// Does the work at the end of a turn: reads the replies of servers, and handles timers.
+    /// Does the work at the end of a turn of the event loop: reads the replies of servers, and
+    /// handles timers.
     pub(crate) fn end_turn<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
         if self.held.is_behind() {
             self.resume_held(turn);
@@ -256,10 +258,10 @@ impl Resolution {
     }
 
     /// Handles the timers of QUIC connections to servers, and sends their datagrams. This is done
-    /// once in a turn, so that several queries of the turn share a datagram.
+    /// once in a turn of the event loop, so that several queries of the turn share a datagram.
     fn drive_quic<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
-        /// Maximum number of rounds in one turn. In each round, connections fail, and their queries
-        /// are sent to other servers.
+        /// Maximum number of rounds in one turn of the event loop. In each round, connections fail,
+        /// and their queries are sent to other servers.
         const MAX_PASSES: usize = 4;
         let now_ms = turn.time.millis();
         self.upstreams.fire_quic(now_ms);

@@ -14,7 +14,7 @@ use crate::token::Token;
 #[derive(Default)]
 pub(super) struct QuicTimers {
     /// The times at which timers are due, in milliseconds on the monotonic clock, each with the
-    /// number of its connection.
+    /// packed token that identifies the connection.
     due: BTreeSet<(u64, u64)>,
     /// Connections that may have data to send.
     changed: Vec<SocketId>,

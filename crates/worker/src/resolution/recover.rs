@@ -14,8 +14,8 @@ use super::{Resolution, handing, port_draws, secret};
 use crate::values::{Deliver, WorkerTurn};
 
 impl Resolution {
-    /// Rebuilds all state that a panic may have left inconsistent. The questions in flight become
-    /// misses again, which [`Resolution::submit_misses`] submits.
+    /// Rebuilds all state that a panic may have left inconsistent. The questions in flight are
+    /// queued again for [`Resolution::submit_misses`].
     pub(crate) fn recover<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
         let abandoned: Vec<_> = self.resolver.abandon().collect();
         let (seed, shares_key) = (secret(&mut self.rng), secret(&mut self.rng));
@@ -46,8 +46,8 @@ impl Resolution {
         abandoned.into_iter().for_each(|question| self.resume(question, turn));
     }
 
-    /// Makes a question a miss again for each waiting client. Ends the queries that were already
-    /// resumed once.
+    /// Queues the query of each client that waits for this question again. Ends the queries that
+    /// were already resumed once.
     fn resume<D: Deliver>(&mut self, question: Abandoned<Waiter>, turn: &mut WorkerTurn<'_, D>) {
         let Abandoned { question, hash, dnssec_ok, checking_disabled, ecs, waiters } = question;
         for mut waiter in waiters {

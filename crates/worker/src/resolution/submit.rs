@@ -19,8 +19,8 @@ impl Resolution {
         if self.misses.is_empty() {
             return;
         }
-        // The misses are taken one by one, so that a panic loses only one of them. The order within
-        // a batch does not matter.
+        // The queries are taken one by one, so that a panic loses only one of them. The order
+        // within a batch does not matter.
         while let Some(miss) = self.misses.pop() {
             let owner = owner_of(miss.hash, self.shared.mailboxes.len());
             if owner == usize::from(self.index) {

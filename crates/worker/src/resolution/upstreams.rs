@@ -2,7 +2,8 @@
 //! to be read, and faults.
 //!
 //! [`Endpoints`] owns the sockets. This module collects the queries of one list of actions, and the
-//! readable sockets of one turn. A few system calls then send all queries and receive all replies.
+//! readable sockets of one turn of the event loop. A few system calls then send all queries and
+//! receive all replies.
 
 use std::io;
 use std::ops::Range;
@@ -98,8 +99,8 @@ impl Upstreams {
         }
     }
 
-    /// Closes a socket or connection, and drops its unsent data, because another query may get its
-    /// number.
+    /// Closes a socket or connection, and drops its unsent data, because a socket for another query
+    /// may get its identifier.
     pub(super) fn close(&mut self, socket: SocketId) {
         self.endpoints.close(socket);
         self.prepared.retain(|(prepared, _)| *prepared != socket);

@@ -3,7 +3,8 @@
 //! ```text
 //! push, drive, fire -- changed -- flush: datagrams leave, the timer is set
 //! ```
-//! Datagrams are sent once in a turn, so that several queries of the turn share a datagram.
+//! Datagrams are sent once in a turn of the event loop, so that several queries of the turn share a
+//! datagram.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,7 +26,8 @@ use crate::upstream_tls::UpstreamPeer;
 const MAX_DATAGRAMS: usize = 64;
 /// Number of octets of the buffer for a datagram. Datagrams on usual paths are shorter.
 const DATAGRAM_ROOM: usize = 2_048;
-/// Size of the receive buffer that the system keeps, in octets: the datagrams of a turn.
+/// Size of the receive buffer that the system keeps, in octets: the datagrams of a turn of the
+/// event loop.
 const RECEIVE_BUFFER: usize = 256 << 10;
 /// The time without any datagram after a query, after which the server counts as lost. It may have
 /// lost the state of the connection, or may be down. During this time, the query is sent several
@@ -153,8 +155,8 @@ impl QuicConnection {
         }
     }
 
-    /// Returns the fault that this fault means for queries on the connection. If HTTP/2 replaces
-    /// the connection, it counts only as closed.
+    /// Returns the fault of the queries on this connection, from the fault of the connection. If
+    /// HTTP/2 replaces the connection, the connection counts only as closed.
     fn fault(&self, fault: SocketFault, now_ms: u64) -> SocketFault {
         let QuicPeer { peer, addr, role } = &self.server;
         match role {
@@ -269,7 +271,8 @@ impl QuicConnection {
         Some(SocketFault::Closed)
     }
 
-    /// Refills the budget of the session, after about half a second.
+    /// Counts a period of about half a second, after which the server may again send some data that
+    /// is no response.
     pub(super) fn refill(&mut self) {
         self.session.refill();
     }

@@ -216,8 +216,8 @@ impl StreamConnection {
         self.vitals.is_over(now_ms).then_some(SocketFault::Closed)
     }
 
-    /// Refills the budget of the session after about half a second, so that waiting queries may be
-    /// sent.
+    /// Counts a period of about half a second, after which the server may again send some data that
+    /// is no response, and waiting queries may be sent.
     ///
     /// # Errors
     /// The poller reports an error.

@@ -148,7 +148,7 @@ impl Endpoints {
                 continue;
             };
             let mut opener = Opener { poller, peers, ports, rng, now_ms };
-            // If it cannot be opened now, the next call tries again.
+            // If the candidate cannot be opened now, the next call tries again.
             if let Ok(mut candidate) = opener.open_alternative(id, wanted) {
                 quic.note(id, &mut candidate);
                 entry.candidate = Some(candidate);
@@ -178,7 +178,7 @@ fn candidate(kept: &mut [Option<KeptSockets>], id: SocketId) -> Option<&mut Conn
     kept.get_mut(id.endpoint.0 as usize)?.as_mut()?.candidate.as_mut()
 }
 
-/// Returns the QUIC connection with this number: the connection of a server, or its candidate.
+/// Returns the QUIC connection with this identifier: the connection of a server, or its candidate.
 fn find_quic<'s>(
     kept: &'s mut [Option<KeptSockets>],
     singles: &'s mut HashMap<u32, (EndpointId, SingleSocket)>,
