@@ -21,12 +21,12 @@ use crate::snapshot::Snapshot;
 /// prefetched.
 const LOOK_AHEAD: usize = 3;
 
-/// A snapshot that came into force after the worker began its turn. Datagrams that are received
-/// after the change are answered from this snapshot.
+/// A snapshot that came into force after the worker began this turn of its event loop. Datagrams
+/// that are received after the change are answered from this snapshot.
 pub struct Newer {
     /// The revision of the latest known snapshot.
     pub known: u64,
-    /// The snapshot that came into force during the turn; `None` if none did.
+    /// The snapshot that came into force during the turn of the event loop; `None` if none did.
     pub state: Option<Arc<Snapshot>>,
 }
 
@@ -63,19 +63,20 @@ impl Newer {
 
 /// The service of a listener: answers its datagrams, one batch at a time.
 pub struct Datagrams<'w> {
-    /// The context at the start of the turn.
+    /// The context at the start of the turn of the event loop.
     pub cx: QueryContext<'w>,
-    /// The snapshot that came into force during the turn, if one did.
+    /// The snapshot that came into force during the turn of the event loop, if one did.
     pub newer: Newer,
     /// The worker's counters.
     pub metrics: &'w WorkerMetrics,
-    /// The listener's number.
+    /// The index of the listener.
     pub listener: u16,
     /// The address of the listener.
     pub entrance: Entrance,
     /// The queries that wait for the network.
     pub misses: &'w mut Vec<Miss>,
-    /// The results of the look-ahead, one for each datagram of a batch.
+    /// The results of reading the questions of a batch in advance (look-ahead), one for each
+    /// datagram.
     pub seen: &'w mut [Seen; BATCH],
     /// Whether datagrams of this batch may come from proxies.
     pub has_proxies: bool,

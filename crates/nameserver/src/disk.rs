@@ -128,7 +128,7 @@ pub fn replace_if(
     Ok(fingerprint)
 }
 
-/// Copies a file that is about to be replaced, with owner and permissions, to another one with the
+/// Copies a file that is about to be replaced, with owner and permissions, to a file with the
 /// ending `before-updates`. Replaces an earlier copy. If a symbolic link has the name of the copy,
 /// the link itself is replaced.
 ///

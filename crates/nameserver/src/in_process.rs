@@ -48,7 +48,7 @@ const UNCHECKED: Provenance = Provenance {
     asked_with_cd: false,
 };
 
-/// Number of octets of the ring for the query log.
+/// Number of octets of the ring buffer for the query log.
 const LOG_OCTETS: usize = 256 << 10;
 
 /// A placeholder for the connection of a client, which no test uses.
@@ -165,7 +165,7 @@ impl InProcess {
         self.put_in_force(Arc::new(config), parts)
     }
 
-    /// Replaces the pauses and grants in force.
+    /// Replaces the pauses of filtering and the grants (names allowed for a while) in force.
     ///
     /// # Errors
     /// The clients have too many different profiles.

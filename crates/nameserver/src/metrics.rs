@@ -148,8 +148,8 @@ pub struct WorkerMetrics {
     pub quic_refused: Counter,
     /// QUIC connections rejected by a limit, in total or for one client.
     pub quic_rejected: Counter,
-    /// Turns of the worker that ended before all queries were answered, because their time was used
-    /// up.
+    /// Turns of the event loop that ended before all queries were answered, because their time was
+    /// used up.
     pub cut_short: Counter,
     /// Panics from which the worker recovered.
     pub panics: Counter,
@@ -159,7 +159,8 @@ pub struct WorkerMetrics {
     pub held: Counter,
     /// Queries whose client could not be identified in time.
     pub unidentified: Counter,
-    /// Monotonic seconds of the last sweep, as a sign of life; 0 before the first sweep.
+    /// Monotonic seconds of the last sweep (periodic work, about twice a second), as a sign of
+    /// life; 0 before the first sweep.
     pub turned_at_secs: Counter,
 }
 

@@ -93,7 +93,7 @@ impl NameServer {
     }
 
     /// Returns the number of snapshots put in force so far. A worker compares this number with the
-    /// one of its own snapshot.
+    /// number of its own snapshot.
     #[inline]
     pub fn revision(&self) -> u64 {
         self.revision.load(Ordering::Acquire)
@@ -105,12 +105,12 @@ impl NameServer {
         self.forgotten.load(Ordering::Acquire)
     }
 
-    /// Makes workers forget keys and gaps between names in their next turn.
+    /// Makes workers forget the keys of zones and NSEC ranges in the next turn of their event loop.
     pub fn forget_proofs(&self) {
         self.forgotten.fetch_add(1, Ordering::Release);
     }
 
-    /// Puts a snapshot in force. Workers use it from their next turn on.
+    /// Puts a snapshot in force. Workers use it from the next turn of their event loop on.
     pub fn replace(&self, snapshot: Snapshot) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *current, Arc::new(snapshot));

@@ -37,14 +37,14 @@ impl Proxies {
         Self { by_entrance: server.proxies_by_address().into_iter().map(set).collect() }
     }
 
-    /// Returns whether the listener at an entrance accepts proxies.
+    /// Returns whether the listener at this address of the server accepts proxies.
     #[must_use]
     pub fn are_at(&self, entrance: Entrance) -> bool {
         matches!(self.by_entrance.get(usize::from(entrance.0)), Some(Some(_)))
     }
 
-    /// Reports whether datagrams and connections from this address to an entrance begin with a
-    /// PROXY header.
+    /// Reports whether datagrams and connections from address `ip` to this address of the server
+    /// begin with a PROXY header.
     #[must_use]
     pub fn include(&self, entrance: Entrance, ip: IpAddr) -> bool {
         let set = self.by_entrance.get(usize::from(entrance.0));

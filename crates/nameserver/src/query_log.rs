@@ -1,15 +1,16 @@
 //! The path of a query into the log: for each finished query, the worker pushes an entry to its
-//! ring.
+//! ring buffer.
 //!
 //! ```text
 //! worker ── close ──> Producer ──ring──> Consumer: the thread that writes the log
 //! ```
 //!
-//! An entry has only numbers, such as those of the note and of the entrance, and the unparsed
-//! octets of question and reply. The thread finds the texts of the numbers in the snapshot of the
-//! entry's revision, and also how much the log may store about the client. The worker thus needs no
-//! look-up. For dnstap, the whole reply goes to another ring, and for the export of traces a
-//! selected query goes to a queue.
+//! An entry has the unparsed octets of question and reply. Otherwise it has only numbers, such as
+//! the index of the policy's reason and the index of the address at which the query arrived. The
+//! thread finds the texts for the numbers in the snapshot of the entry's revision, and also how
+//! much the log may store about the client. The worker thus needs no look-up. For dnstap, the whole
+//! reply goes to another ring buffer, and for the export of traces a selected query goes to a
+//! queue.
 
 use avocet_dnstap::TappedReply;
 use avocet_querylog::{Consumer, NO_EDE, Outcome, Producer, RawEntry, RawFacts};
@@ -19,8 +20,8 @@ use crate::query::QueryContext;
 use crate::query::decision::{Decision, STAGES, Stage};
 
 impl QueryContext<'_> {
-    /// Pushes a finished query to the ring of the worker. `sent` is the reply; empty if there is
-    /// none. Allocates nothing, and looks up only the time.
+    /// Pushes a finished query to the ring buffer of the worker. `sent` is the reply; empty if
+    /// there is none. Allocates nothing, and looks up only the time.
     #[inline(never)]
     pub(crate) fn log(&self, decision: &Decision, ended: &Ended<'_>, sent: &[u8]) {
         if !self.state.is_only_logging && !self.record_elsewhere(decision, ended, sent) {
@@ -78,7 +79,7 @@ impl QueryContext<'_> {
         Times { wall_us, delay_us }
     }
 
-    /// Pushes a reply or, if there is none, the question to the worker's ring for dnstap.
+    /// Pushes a reply or, if there is none, the question to the worker's ring buffer for dnstap.
     fn tap(&self, decision: &Decision, ended: &Ended<'_>, sent: &[u8], times: Times) {
         let Some(mut sender) = self.scratch.tap() else { return };
         sender.push(&TappedReply {
@@ -110,7 +111,7 @@ fn upstream_number(endpoint: u32) -> u16 {
     u16::try_from(endpoint.saturating_add(1)).unwrap_or(0)
 }
 
-/// The outcome of a query for each stage that ended it, by the number of the stage.
+/// The outcome of a query for each stage that ended it, by the index of the stage.
 const STAGE_OUTCOMES: [Outcome; STAGES.len()] = {
     let mut outcomes = [Outcome::Answered; STAGES.len()];
     let mut at = 0;
@@ -121,7 +122,7 @@ const STAGE_OUTCOMES: [Outcome; STAGES.len()] = {
     outcomes
 };
 
-/// Creates a ring of at least `octets` for the entries of a worker.
+/// Creates a ring buffer of at least `octets` for the entries of a worker.
 #[must_use]
 pub fn ring(octets: usize) -> (Producer, Consumer) {
     avocet_querylog::ring(octets, &STAGE_OUTCOMES)

@@ -19,8 +19,8 @@ impl QueryContext<'_> {
         let scratch = self.scratch.traces();
         let candidate = Candidate {
             outcome: outcome(decision.stage),
-            // The time of the turn is precise enough: a query that is answered at once takes no
-            // time, and a query that waited ends in a later turn.
+            // The time of the turn of the event loop is precise enough: a query that is answered at
+            // once takes no time, and a query that waited ends in a later turn.
             took_us: self.now.micros().saturating_sub(ended.since.micros()),
             ip: ended.ip,
             question: ended.question,

@@ -227,7 +227,7 @@ struct Extras {
 }
 
 impl Snapshot {
-    /// Returns the hosted zones that clients with a profile see.
+    /// Returns the hosted zones that clients with this profile see.
     #[inline]
     #[must_use]
     pub fn zones_of(&self, profile: u16) -> &HostedZones {
@@ -235,8 +235,9 @@ impl Snapshot {
         of_view.unwrap_or(&self.names.zones)
     }
 
-    /// Reports whether a name belongs to this network for clients with a profile. Such a name is
-    /// local, has a private address in a hosted zone, or has servers in the configuration.
+    /// Reports whether a name belongs to this network for clients with this profile. Such a name
+    /// has local records, is a pool, has a private address in a hosted zone, is at or below
+    /// `localhost`, or has servers in the configuration.
     #[must_use]
     pub fn is_of_this_network(&self, name: FoldedName<'_>, profile: u16) -> bool {
         let Names { local, pools, .. } = &*self.names;

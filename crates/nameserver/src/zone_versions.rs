@@ -137,8 +137,9 @@ pub(crate) fn merged(
     zone.map(|zone| zone.following(served, usize::MAX - 1))
 }
 
-/// Returns the edited file's zone with a serial that is newer than its own and the one in force.
-/// Returns `None` if its serial is already newer than the one in force, or if no record changed.
+/// Returns the zone of the edited file, with a serial that is newer than the serials of the file
+/// and of the version in force. Returns `None` if the serial of the file is already newer than that
+/// of the version in force, or if no record changed.
 pub(crate) fn raised(served: &HostedZone, file: &HostedZone) -> Option<HostedZone> {
     let is_raised = is_newer(file.serial(), served.serial());
     if is_raised || file.version() == served.version() {
@@ -147,7 +148,7 @@ pub(crate) fn raised(served: &HostedZone, file: &HostedZone) -> Option<HostedZon
     finish(ZoneEdits::of(file), later(served.serial(), file.serial()))
 }
 
-/// Returns the version of a provider's file, with a serial that follows the last one in the
+/// Returns the version of a provider's file, with a serial that follows the last serial in the
 /// journal. Returns `None` if the serial of the file is already newer, or if the journal has this
 /// version. The serial of the file is older if the time of the file was set back.
 pub(crate) fn raised_over(content: &JournalContent, file: &HostedZone) -> Option<HostedZone> {

@@ -89,7 +89,7 @@ impl ZoneViews {
             && *made_from.bits == *bits
     }
 
-    /// Returns the zones that clients with a profile see.
+    /// Returns the zones that clients with this profile see.
     #[inline]
     #[must_use]
     pub fn of_profile(&self, profile: u16) -> Option<&HostedZones> {

@@ -62,7 +62,7 @@ impl LeaseText {
     }
 }
 
-/// Reads a text in any of the three formats.
+/// Reads a lease file in the format of dnsmasq, ISC dhcpd or Kea.
 pub(crate) fn read_leases(text: &str) -> LeaseText {
     let first = text.lines().find(|line| is_content(line)).unwrap_or_default().trim_end();
     let is_lease = |line: &str| line.starts_with("lease ") && line.trim_end().ends_with('{');

@@ -33,7 +33,7 @@ const MAX_ORIGIN: usize = 80;
 pub struct Parts {
     /// The compiled lists.
     pub lists: Option<Arc<Lists>>,
-    /// Pauses and grants.
+    /// Pauses of filtering, and grants (names allowed for a while).
     pub switches: Switches,
     /// The known host at each address.
     pub neighbours: Arc<[Neighbour]>,
@@ -289,8 +289,8 @@ fn clients(
         };
         clients?.with_neighbours(&parts.neighbours)
     };
-    // Profiles that are no longer used may exceed the limit together with the new ones: build
-    // without `before`.
+    // Unused profiles of `before` may exceed the limit together with the new profiles. If so, the
+    // table is built without `before`.
     Ok(build(before).or_else(|_| build(None))?)
 }
 
@@ -313,9 +313,9 @@ fn add_tests_of_zones(tests: &mut Vec<ClientTest>, lists: Option<&Lists>) {
     }
 }
 
-/// Returns the index in the configuration of each list of the image; `None` for a deleted list. The
-/// configuration may be newer than the image: lists are matched by name, or by source if they were
-/// renamed. New lists wait for the next image.
+/// Returns the index in the configuration of each compiled list; `None` for a deleted list. The
+/// configuration may be newer than the compiled lists: lists are matched by name, or by source if
+/// they were renamed. New lists wait for the next compilation.
 fn places(config: &PolicyConfig, lists: Option<&Lists>) -> Vec<Option<usize>> {
     let made = lists.map_or(&[][..], |lists| &lists.making().lists);
     let is_made = |name: &str| made.iter().any(|one| one.name == name);

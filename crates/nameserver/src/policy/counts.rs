@@ -214,7 +214,7 @@ impl PendingCounts {
     }
 }
 
-/// Returns the rule with a note; `None` if the note is not that of a rule.
+/// Returns the rule to which a note belongs; `None` if the note does not belong to a rule.
 pub(super) fn rule_of(note: u16) -> Option<RuleId> {
     usize::from(note).checked_sub(FIRST_RULE_NOTE).map(|rule| RuleId(rule as u32))
 }

@@ -69,7 +69,7 @@ impl Policy {
     }
 
     /// Explains the decision on a question and, if known, its answer. The explanation has the
-    /// client, the rules, and each line of a list that matches the name or an alias in the answer.
+    /// client, the rules, and each list line that matches the name or an alias in the answer.
     /// `outcome` is the result.
     pub fn explain<'p>(
         &'p self,
@@ -140,8 +140,8 @@ impl Policy {
         Some(found.countries.iter().copied().map(letters).collect())
     }
 
-    /// Returns each line of a list that matches the name or an alias in its answer, whether the
-    /// list applies to the client or not.
+    /// Returns each list line that matches the name or an alias in the answer, even if the list
+    /// does not apply to the client.
     fn lines<'p>(
         &'p self,
         asked: &Asked<'_>,

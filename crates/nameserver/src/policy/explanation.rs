@@ -71,7 +71,7 @@ pub struct Explanation<'p> {
     pub rule: Option<&'p Rule>,
     /// The rules that matched without deciding.
     pub noted: Vec<&'p Rule>,
-    /// Why filtering is suspended, if it is.
+    /// The reason why filtering is suspended; `None` if it is not.
     pub lifted: Option<Lift>,
     /// The Unix second until which the decision is valid; `None` if time does not change it.
     pub valid_until: Option<u64>,
@@ -81,7 +81,7 @@ pub struct Explanation<'p> {
     pub lines: Vec<ExplainedLine<'p>>,
 }
 
-/// A line of a list that matches the name, an alias in its answer, or the answer.
+/// A list line that matches the queried name, an alias in its answer, or the answer itself.
 #[derive(Debug)]
 pub struct ExplainedLine<'p> {
     /// The list.
@@ -90,7 +90,7 @@ pub struct ExplainedLine<'p> {
     pub line: u32,
     /// The entry of the line.
     pub entry: LineEntry<'p>,
-    /// The alias that the line matches; `None` if it matches the QNAME.
+    /// The alias that the line matches; `None` if the line matches the QNAME.
     pub alias: Option<String>,
     /// Whether the list applies to this client.
     pub is_in_force: bool,

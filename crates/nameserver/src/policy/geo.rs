@@ -39,8 +39,8 @@ impl GeoDatabase {
     /// As [`Self::of`].
     pub fn read(path: &Path) -> Result<Self, StateError> {
         let unreadable = |source| StateError::GeoFile { path: path.to_owned(), source };
-        // The fingerprint is taken before reading: a file that changes in the meantime has another
-        // one.
+        // The fingerprint is taken before reading. If the file changes in the meantime, its later
+        // fingerprint differs.
         let fingerprint = FileFingerprint::of(path);
         let octets = disk::read(path, MAX_DATABASE_OCTETS).map_err(unreadable)?;
         let octets = octets.ok_or_else(|| unreadable(io::ErrorKind::NotFound.into()))?;

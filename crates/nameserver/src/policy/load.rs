@@ -1,4 +1,5 @@
-//! Lists in memory: one compiled image that records its sources.
+//! Lists in memory: all compiled lists in one block of octets (the image), with a record of their
+//! sources.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,20 +17,21 @@ use serde::{Deserialize, Serialize};
 use crate::StateError;
 use crate::disk::PIECE;
 
-/// All lists of a configuration, compiled. The list numbers in the image are indexes of
-/// [`Making::lists`]. A later configuration is mapped to these numbers by the names of the lists.
+/// All lists of a configuration, compiled. The identifiers of lists in the image are indexes into
+/// [`Making::lists`]. A later configuration is mapped to these identifiers by the names of the
+/// lists.
 pub struct Lists {
     image: Image<Vec<u8>>,
     making: Making,
     zones: Zones,
-    /// The numbers of the lists that are policy zones.
+    /// The identifiers of the lists that are policy zones.
     zone_lists: Vec<ListId>,
 }
 
-/// Policy zones with the numbers of their lists.
+/// Policy zones with the identifiers of their lists.
 pub type NumberedZones = Vec<(ListId, Zone)>;
 
-/// The origin of an image.
+/// The lists from which an image was compiled, with the time of the compilation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Making {
@@ -37,11 +39,11 @@ pub struct Making {
     pub at_secs: u64,
     /// Duration of the compilation, in milliseconds.
     pub millis: u64,
-    /// The lists by number.
+    /// The lists in the order of their identifiers.
     pub lists: Vec<Compiled>,
 }
 
-/// The result for one list.
+/// The result of compiling one list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Compiled {
@@ -105,7 +107,7 @@ impl Lists {
         self.making.is_for(config)
     }
 
-    /// Returns the names of the lists in the order of their numbers.
+    /// Returns the names of the lists in the order of their identifiers.
     pub fn list_names(&self) -> impl Iterator<Item = &str> {
         self.making.lists.iter().map(|list| list.name.as_str())
     }

@@ -57,12 +57,12 @@ pub struct Policy {
     program: Program,
     /// The lists; `None` if there are none.
     lists: Option<Arc<Lists>>,
-    /// The index in the configuration of each list of the image; `None` if the list is no longer
+    /// The index in the configuration of each compiled list; `None` if the list is no longer
     /// configured.
     places: Vec<Option<usize>>,
-    /// The lists of the image in force, by profile.
+    /// For each profile, the compiled lists that apply to its clients.
     in_force: Vec<ListSet>,
-    /// The policy zones in force, by profile.
+    /// For each profile, the policy zones that apply to its clients.
     zones_in_force: Vec<ZoneSet>,
     /// The names and tags that lists test, by profile; empty if lists test none.
     known_to_lists: Vec<list_clients::ProfileLabels>,
@@ -166,8 +166,8 @@ impl Scratch {
         Self { tokens: Tokens::Leave, ..Self::default() }
     }
 
-    /// Returns the note of a verdict. If the verdict gives no answer, returns the note of the list
-    /// that decided last.
+    /// Returns the note (the index of the reason) of a verdict. If the verdict gives no answer,
+    /// returns the note of the list that decided last.
     pub(crate) fn note_of(&self, verdict: &QuestionVerdict<'_>) -> u16 {
         match verdict {
             QuestionVerdict::Pass => 0,
@@ -304,8 +304,8 @@ impl Policy {
         self.counted.of_rebinding(&self.counts)
     }
 
-    /// Returns the index in the configuration of a list of the image; `None` if the list is no
-    /// longer configured.
+    /// Returns the index in the configuration of a compiled list; `None` if the list is no longer
+    /// configured.
     fn place_of(&self, list: ListId) -> Option<usize> {
         self.places.get(list.place()).copied().flatten()
     }

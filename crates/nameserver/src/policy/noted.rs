@@ -19,7 +19,8 @@ pub enum Noted<'p> {
     Rule(&'p str),
     /// The list or policy zone with this index in the configuration.
     List(usize),
-    /// A built-in protection of the server, such as that against private addresses. Holds its text.
+    /// A built-in protection of the server, such as the protection against private addresses. Holds
+    /// its text.
     Protection(&'p str),
 }
 

@@ -21,15 +21,16 @@ use crate::query::asked::Transport;
 use crate::query::blocked::{Form, MAX_BLOCK_RECORDS};
 use crate::query::decision::Stage;
 
-/// The note of an answer from which the policy removed private addresses.
+/// The note of an answer from which the policy removed private addresses. A note is the index of a
+/// reason; see [`Policy::notes`].
 pub(super) const REBINDING_NOTE: u16 = 1;
 /// The note of an answer that has more names or addresses than the policy examines.
 const UNREAD_NOTE: u16 = 2;
-/// The note of the first list.
+/// The note (index of the reason) of the first list.
 pub(super) const FIRST_LIST_NOTE: usize = 3;
-/// The note of the first kind of triggers of the first policy zone.
+/// The note (index of the reason) of the first kind of triggers of the first policy zone.
 pub(super) const FIRST_ZONE_NOTE: usize = FIRST_LIST_NOTE + list::MAX_LISTS;
-/// The note of the first rule.
+/// The note (index of the reason) of the first rule.
 pub(super) const FIRST_RULE_NOTE: usize =
     FIRST_ZONE_NOTE + rpz::MAX_POLICY_ZONES * rpz::TriggerKind::ALL.len();
 /// Nanoseconds of a millisecond.

@@ -52,7 +52,7 @@ pub struct Decision {
     pub revision: u32,
     /// Profile of the client in the policy of that revision; zero if no policy was evaluated.
     pub profile: u16,
-    /// Number of the deciding rule, list or policy zone among the
+    /// Index of the note (the reason) of the deciding rule, list or policy zone among the
     /// [notes](crate::policy::Policy::notes) of the policy, from 1; zero if there is none.
     pub note: u16,
     /// QTYPE; zero if no question was read.
@@ -190,7 +190,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// All stages in the order of their numbers.
+    /// All stages in the order of their indices.
     pub const ALL: [Self; STAGES.len()] = [
         Self::Malformed,
         Self::Refused,

@@ -76,7 +76,7 @@ pub(super) struct TargetAddresses {
 }
 
 impl Announcement {
-    /// Returns the records for clients that query this entrance.
+    /// Returns the records for clients that query this listening address.
     pub(super) fn at(&self, Entrance(place): Entrance) -> Option<&Designation> {
         self.0.get(usize::from(place))?.as_deref()
     }

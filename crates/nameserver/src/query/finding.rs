@@ -15,7 +15,7 @@ use super::decision::{CacheState, Stage};
 use super::respond::Draft;
 use super::ttl::Terms;
 
-/// The result of a stage. If a rule or a list decided, `note` is its number
+/// The result of a stage. If a rule or a list decided, `note` is the index of its reason
 /// ([`Decision::note`](super::decision::Decision::note)); otherwise it is zero.
 pub(super) enum Finding {
     /// No result: the next stage follows.

@@ -114,7 +114,7 @@ fn judged(
     finding
 }
 
-/// The properties of a client that an answer from hosted zones depends on.
+/// The data, other than the question, on which an answer from hosted zones depends.
 struct OfClient<'c> {
     zones: &'c HostedZones,
     pools: &'c Pools,

@@ -15,7 +15,7 @@ use crate::name_server::NameServer;
 /// Offset of the octet with the DO bit in an OPT record.
 const OPT_FLAGS: usize = 7;
 
-/// What look-ahead read of a datagram, used to prefetch cache lines.
+/// The data that look-ahead has read in a datagram. It is used to prefetch cache lines.
 #[derive(Clone, Copy)]
 pub struct Seen {
     /// Key of the question; empty if the message is not a query with exactly one question.

@@ -24,18 +24,18 @@ pub struct StreamRoute {
     pub slot: u32,
     /// The use count, which distinguishes connections that had the same slot.
     pub generation: u32,
-    /// The number of the request on the connection; 0 if the transport frames messages by a length
-    /// prefix.
+    /// The identifier of the request on the connection; 0 if the transport frames messages by a
+    /// length prefix.
     pub request: u32,
 }
 
 /// The way in which the reply reaches the client.
 #[derive(Clone, Copy, Debug)]
 pub enum ReplyRoute {
-    /// The reply is sent by the listener with this number; every worker has a socket for each
+    /// The reply is sent by the listener with this index; every worker has a socket for each
     /// listener.
     Datagram {
-        /// Number of the listener.
+        /// Index of the listener.
         listener: u16,
         /// The peer: the client, and the local address that it queried.
         peer: Peer,
@@ -54,12 +54,13 @@ impl ReplyRoute {
     }
 }
 
-/// The borrowed form of [`ReplyRoute`]. Most queries are answered without a miss and copy nothing.
+/// The borrowed form of [`ReplyRoute`]. Most queries do not wait for other servers, so that nothing
+/// is copied for them.
 #[derive(Clone, Copy)]
 pub enum Way<'c> {
     /// The query came over UDP; see [`ReplyRoute::Datagram`].
     Datagram {
-        /// Number of the listener.
+        /// Index of the listener.
         listener: u16,
         /// The peer: the client, and the local address that it queried.
         peer: &'c Peer,

@@ -30,7 +30,7 @@ pub struct Names {
     pub zones: Arc<HostedZones>,
     /// Local zones, and special names if they are answered here.
     pub special: SpecialNames,
-    /// The entrance at which questions for alias targets count as received: an address of
+    /// The address at which questions for alias targets count as received: an address of
     /// `[server]`.
     own_entrance: Entrance,
     /// The recent changes of the server's own names.

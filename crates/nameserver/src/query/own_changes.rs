@@ -19,7 +19,7 @@ const MAX_CHANGED_NAMES: usize = 16_384;
 pub(super) struct ChangedName {
     /// The name, in wire form and lower case.
     pub(super) name: Box<[u8]>,
-    /// Which names the change affects.
+    /// The names that the change affects.
     pub(super) reach: Reach,
 }
 

@@ -33,7 +33,7 @@ const MAX_FLATTENED: usize = 8;
 pub struct Incoming<'i> {
     /// The octets of the message.
     pub octets: &'i [u8],
-    /// The result of the look-ahead, if there was one.
+    /// The result of reading the question in advance (look-ahead), if this was done.
     pub seen: Option<&'i Seen>,
 }
 

@@ -123,7 +123,7 @@ impl<'s> Rehearsal<'s> {
         self.end(|output| late::resume(&self.context(), waiter, Some(obtained), output))
     }
 
-    /// Returns the witness with the decision of the policy.
+    /// Returns the record of the policy's decisions.
     pub fn into_witness(self) -> Witness {
         self.scratch.into_witness()
     }

@@ -22,9 +22,9 @@ const MAX_NSID: usize = 128;
 
 /// Answers with padding have a multiple of this number of octets (RFC 8467 §4.1).
 const PADDED: usize = 468;
-/// The number of the padding option (RFC 7830 §3).
+/// The code of the padding option (RFC 7830 §3).
 const PADDING: u16 = 12;
-/// The number that marks a zone version as the serial of the SOA record (RFC 9660 §2).
+/// The type of a zone version that is the serial of the SOA record (RFC 9660 §2).
 const SOA_SERIAL: u8 = 0;
 /// Number of octets of an EDNS option without its data.
 const OPTION_HEAD: usize = 4;

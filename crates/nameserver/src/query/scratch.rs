@@ -30,9 +30,9 @@ pub struct Scratch {
     /// Popular names that were prefetched, each with the second at which the prefetch began.
     prefetched: [Cell<Option<(Ending, u32)>>; PREFETCHES],
     policy: RefCell<policy::Scratch>,
-    /// The worker's end of its ring for the query log.
+    /// The worker's end of its ring buffer for the query log.
     log: RefCell<Option<Producer>>,
-    /// The worker's end of its ring for dnstap.
+    /// The worker's end of its ring buffer for dnstap.
     tap: RefCell<Option<TapSender>>,
     /// The selection of queries for the export of traces.
     traces: TraceScratch,
@@ -40,10 +40,11 @@ pub struct Scratch {
     signer: RefCell<Option<Arc<TsigKey>>>,
     /// The rest of a transfer whose first message is the reply in the buffer.
     transfer: Cell<Option<Box<TransferRest>>>,
-    /// The held queries of strangers that the worker has not taken yet.
+    /// Queries that are held until their clients are identified, and that the worker has not taken
+    /// yet.
     held: RefCell<Vec<HeldQuery>>,
     worker: usize,
-    /// The witness of the policy's decisions, for rehearsals only.
+    /// The record of the policy's decisions, only for queries without side effects (rehearsals).
     witness: Option<RefCell<Witness>>,
 }
 
@@ -80,12 +81,13 @@ impl Scratch {
         self.witness.is_some()
     }
 
-    /// Returns the witness of a rehearsal.
+    /// Returns the record of a rehearsal.
     pub(super) fn into_witness(self) -> Witness {
         self.witness.map(RefCell::into_inner).unwrap_or_default()
     }
 
-    /// Reports to the witness of a rehearsal; does nothing for a client's query.
+    /// Adds to the record of a rehearsal (a query without side effects); does nothing for a
+    /// client's query.
     #[inline]
     pub(super) fn tell(&self, note: impl FnOnce(&mut Witness)) {
         if let Some(witness) = &self.witness {
@@ -119,49 +121,49 @@ impl Scratch {
         self.transfer.take()
     }
 
-    /// Holds the query of a stranger, until the worker takes it.
+    /// Holds a query whose client is not identified yet, until the worker takes it.
     pub(super) fn hold(&self, query: HeldQuery) {
         self.held.borrow_mut().push(query);
     }
 
-    /// Returns whether there are queries of strangers to be taken.
+    /// Returns whether the worker must take held queries.
     #[inline]
     pub fn has_held(&self) -> bool {
         !self.held.borrow().is_empty()
     }
 
-    /// Takes the held queries of strangers.
+    /// Takes the queries that are held until their clients are identified.
     pub fn take_held(&self) -> Vec<HeldQuery> {
         self.held.take()
     }
 
-    /// Sets the worker's end of its ring for the query log.
+    /// Sets the worker's end of its ring buffer for the query log.
     pub fn set_log(&self, producer: Option<Producer>) {
         *self.log.borrow_mut() = producer;
     }
 
-    /// Takes the worker's end of its ring for the query log.
+    /// Takes the worker's end of its ring buffer for the query log.
     pub fn take_log(&self) -> Option<Producer> {
         self.log.take()
     }
 
-    /// Returns the worker's end of its ring for the query log.
+    /// Returns the worker's end of its ring buffer for the query log.
     #[inline]
     pub(crate) fn log(&self) -> RefMut<'_, Option<Producer>> {
         self.log.borrow_mut()
     }
 
-    /// Sets the worker's end of its ring for dnstap.
+    /// Sets the worker's end of its ring buffer for dnstap.
     pub fn set_tap(&self, sender: Option<TapSender>) {
         *self.tap.borrow_mut() = sender;
     }
 
-    /// Takes the worker's end of its ring for dnstap.
+    /// Takes the worker's end of its ring buffer for dnstap.
     pub fn take_tap(&self) -> Option<TapSender> {
         self.tap.take()
     }
 
-    /// Returns the worker's end of its ring for dnstap.
+    /// Returns the worker's end of its ring buffer for dnstap.
     pub(crate) fn tap(&self) -> Option<RefMut<'_, TapSender>> {
         RefMut::filter_map(self.tap.borrow_mut(), Option::as_mut).ok()
     }

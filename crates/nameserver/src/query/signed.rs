@@ -71,7 +71,7 @@ fn signed(
     client: &Client<'_>,
     output: Output<'_>,
 ) -> QueryStep {
-    // A query of a stranger is held, and its signature is verified when the client is known.
+    // If the client must be identified first, the query is held. Its signature is verified later.
     if let Ok(view) = QueryView::parse(&record.bare(octets))
         && let Some(step) = strangers::hold(cx, octets, view.qtype, client)
     {

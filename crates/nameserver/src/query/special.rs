@@ -118,7 +118,7 @@ impl SpecialNames {
         Some(OwnSet::soa(name.ancestor_of_len(apex.len()), zone.ttl_secs()))
     }
 
-    /// Returns the zone of the question's name, if any, for clients at an entrance.
+    /// Returns the zone of the question's name, if any, for clients at this listening address.
     #[inline]
     pub fn find<'a>(
         &'a self,

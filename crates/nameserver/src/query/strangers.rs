@@ -20,8 +20,8 @@ pub(super) fn client_of(held: &HeldQuery) -> Client<'_> {
     Client { ip, transport, is_tls12: false, entrance, claims, route: route.way() }
 }
 
-/// Holds the query of a stranger; returns `None` for other clients. Transfers are not held, because
-/// access lists decide about them, not the policy.
+/// Holds the query of a client that must be looked up first (a stranger); returns `None` for other
+/// clients. Transfers are not held, because access lists decide about them, not the policy.
 #[inline]
 pub(super) fn hold(
     cx: &QueryContext<'_>,

@@ -7,8 +7,9 @@ pub struct Generations {
     /// The last change of the configuration. Answers depend on the configuration only through the
     /// other parts.
     pub configuration: u32,
-    /// The generation of the policy's decisions for each profile. A new table of clients or
-    /// neighbours changes nothing, while each profile has the same facts.
+    /// The last change of the policy's decisions for any profile (clients that the policy treats
+    /// alike). A new table of clients or neighbours is no such change while each profile has the
+    /// same properties.
     pub policy: u32,
     /// The last change of the settings for resolution and validation.
     pub plan: u32,

@@ -98,7 +98,7 @@ impl<'c> Inputs<'c> {
     /// Assigns every key to its parts.
     pub fn of(config: &'c Config) -> Self {
         let Config {
-            // The other fields determine this one.
+            // The other fields determine this field.
             is_bare: _,
             server,
             resolver,
@@ -217,7 +217,7 @@ fn of_cache(cache: &CacheConfig) -> (TtlBounds, Option<Duration>) {
         negative_max_ttl_secs: _,
         // The time for which expired data is used is read from the configuration at each look-up.
         serve_stale,
-        // This key decides at a hit whether the name is prefetched.
+        // At a cache hit, this key decides whether the name is prefetched.
         prefetch: _,
         packet_bytes: _,
         rrset_bytes: _,

@@ -36,7 +36,7 @@ pub(super) type SeenFiles = BTreeMap<PathBuf, Option<FileFingerprint>>;
 #[derive(Clone)]
 pub(super) struct KeptZone {
     pub(super) config: ZoneConfig,
-    /// The number of the last reading. Of two simultaneous readings, the result of the one that
+    /// The number of the last reading. Of two simultaneous readings, the result of the reading that
     /// began later is used.
     pub(super) reading: u64,
     pub(super) seen: SeenFiles,
@@ -73,10 +73,10 @@ pub(super) struct KeptZone {
     pub(super) write_fault: Option<String>,
     /// The reason why `source` cannot be published, if there is one.
     pub(super) signing_fault: Option<String>,
-    /// The addresses behind its ALIAS records, if the published version has them.
+    /// The addresses behind the ALIAS records of the zone, if the published version has them.
     pub(super) addresses: KnownAddresses,
-    /// The last published version. Only if this server has published other records than those of
-    /// the source.
+    /// The last published version; `None` unless this server has published other records than the
+    /// source has.
     pub(super) publication: Option<Publication>,
     /// The reason why the publication could not be written to its file.
     pub(super) publication_fault: Option<String>,

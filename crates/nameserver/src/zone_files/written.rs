@@ -26,7 +26,7 @@ const WRITTEN: &str = "; Written by Avocet from its changes; comments are not ke
 const HEAD: usize = 1024;
 /// The length of the pause after a write of a file, as a multiple of the duration of the write.
 const WRITE_PAUSE: u64 = 20;
-/// Assumed speed of writing a zone, in octets per second: the minimum.
+/// Assumed minimum speed of writing a zone, in octets per second.
 const WRITTEN_IN_SECOND: u64 = 16 << 20;
 
 /// The reason why the file of a zone is not replaced.

@@ -163,7 +163,7 @@ struct StoredKey {
     witness: StoredWitness,
 }
 
-/// What is known about the DS record of a key at the parent.
+/// The knowledge about the DS record of a key at the parent.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum StoredWitness {
@@ -258,7 +258,7 @@ impl SignerState {
         StoredState {
             version: 1,
             last_serial: self.last_serial,
-            // Earlier versions read only this one.
+            // Earlier versions of Avocet read only this field.
             max_ttl_secs: self.zone_ttl.secs.max(self.zone_ttl.before_secs),
             looked_at_secs: self.looked_at_secs,
             ttls: Some(StoredTtls {
