@@ -37,14 +37,14 @@ impl ClientFault {
     }
 }
 
-/// The identity that decides if the word that a device sends and the device's address belong to
-/// different clients.
+/// The identity that decides if the address of a device and the identifier (word) that the device
+/// sends belong to different clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum IdPrecedence {
     /// The client with the address.
     #[default]
     Address,
-    /// The client with the word.
+    /// The client with the identifier (word) that the device sends.
     Device,
 }
 
@@ -77,14 +77,15 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Returns the directory with another precedence between addresses and words.
+    /// Returns the directory with another precedence between addresses and the identifiers (words)
+    /// that devices send.
     #[must_use]
     pub fn preferring(self, precedence: IdPrecedence) -> Self {
         Self { precedence, ..self }
     }
 
     /// Validates groups and clients. `lists` holds the names of all lists, in the order of their
-    /// numbers.
+    /// indices.
     ///
     /// # Errors
     /// Duplicate or empty names, identifiers claimed by two clients, and unknown groups or lists.

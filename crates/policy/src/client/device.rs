@@ -12,7 +12,7 @@ use super::identity::host_name;
 /// Maximum number of octets of a word: the limit of a label, because a word may be a label of a
 /// server name.
 const MAX_WORD: usize = 63;
-/// The bit of a device number that is set if the device proved its identifier.
+/// The bit of a [`DeviceId`] that is set if the device proved its identity.
 const PROVEN: u64 = 1;
 
 /// An identifier that a device sends or proves, independent of its address.
@@ -43,7 +43,7 @@ impl DeviceKey {
         }
     }
 
-    /// Returns the number of this identifier.
+    /// Returns the compact form of this identifier.
     #[must_use]
     pub fn device(&self) -> DeviceId {
         match self {
@@ -62,20 +62,20 @@ fn word(octets: &[u8]) -> Option<String> {
     Some(text.to_ascii_lowercase())
 }
 
-/// The number of a [`DeviceKey`]. It is the same in all policies, so that it stays valid if the
-/// configuration changes while a query waits. Zero means no device.
+/// The compact form of a [`DeviceKey`]. It is the same in all policies, so that it stays valid if
+/// the configuration changes while a query waits. Zero means no device.
 ///
-/// The number is a hash, which need not withstand attacks: an attacker who can find another word
-/// with the same number could find the word itself. One bit distinguishes the numbers of words from
-/// the numbers of proven identities.
+/// It is a hash, which need not withstand attacks: an attacker who can find another word with the
+/// same hash could find the word itself. One bit distinguishes the hashes of words from the hashes
+/// of proven identities.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct DeviceId(u64);
 
 impl DeviceId {
-    /// The number of an unknown device.
+    /// The identifier of an unknown device.
     pub const NONE: Self = Self(0);
 
-    /// Returns the number of a word in any letter case, as a client has sent it.
+    /// Returns the identifier for a word in any letter case, as a client has sent it.
     #[must_use]
     pub fn of_word(word: &[u8]) -> Self {
         let mut lower = [0; MAX_WORD];
@@ -85,14 +85,14 @@ impl DeviceId {
         Self(hash(0, lower) & !PROVEN)
     }
 
-    /// Returns the number of a name in a certificate that was verified.
+    /// Returns the identifier for a name in a certificate that was verified.
     #[must_use]
     pub fn of_certificate_name(name: &str) -> Self {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         Self(hash(1, name.as_bytes()) | PROVEN)
     }
 
-    /// Returns the number of a key whose possession was proven.
+    /// Returns the identifier for a key whose possession was proven.
     #[must_use]
     pub fn of_pin(pin: &[u8; 32]) -> Self {
         Self(hash(2, pin) | PROVEN)
@@ -104,21 +104,21 @@ impl DeviceId {
         self.0 & PROVEN != 0
     }
 
-    /// Reports whether this is the number of an unknown device.
+    /// Reports whether this is the identifier of an unknown device.
     #[inline]
     #[must_use]
     pub fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns the device as a plain number, for records.
+    /// Returns the identifier as a number, for records.
     #[inline]
     #[must_use]
     pub fn number(self) -> u64 {
         self.0
     }
 
-    /// Returns the device with a plain number.
+    /// Returns the identifier from its number.
     #[must_use]
     pub fn from_number(number: u64) -> Self {
         Self(number)
@@ -128,7 +128,7 @@ impl DeviceId {
 fn hash(kind: u8, octets: &[u8]) -> u64 {
     let mut hasher = SipHasher24::new();
     (kind, octets).hash(&mut hasher);
-    // Zero means an unknown device. One would become zero when the bit for proofs is cleared.
+    // 0 means an unknown device, and 1 would become 0 when the bit for proofs is cleared.
     hasher.finish().max(2)
 }
 

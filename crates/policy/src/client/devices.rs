@@ -46,7 +46,7 @@ pub(super) struct Devices {
     place_count: usize,
     /// The kind of each device, and the index of its client in the directory.
     known: HashMap<DeviceId, KnownDevice>,
-    /// The number of the subject for each kind of device at each place, ordered by kind, then
+    /// The identifier of the subject for each kind of device at each place, ordered by kind, then
     /// place.
     subjects: Box<[u16]>,
 }
@@ -59,8 +59,8 @@ pub(super) struct KnownDevice {
 }
 
 impl Devices {
-    /// Combines kinds of devices with places. `number` returns the number of the subject with these
-    /// facts.
+    /// Combines kinds of devices with places. `number` returns the identifier of the subject with
+    /// these facts.
     ///
     /// # Errors
     /// `number` returned an error.

@@ -33,7 +33,7 @@ use crate::rule::TextTest;
 
 /// The group of clients that are in no other group.
 pub const DEFAULT_GROUP: &str = "default";
-/// Maximum number of profiles. Their numbers have 16 bits, and caches hold separate answers for
+/// Maximum number of profiles. Their identifiers have 16 bits, and caches hold separate answers for
 /// each profile.
 pub const MAX_PROFILES: usize = 65_535;
 /// Maximum number of neighbours whose MAC address or name is relevant to the policy.

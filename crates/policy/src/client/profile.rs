@@ -20,16 +20,16 @@ use super::{
 };
 use crate::PolicyError;
 
-/// The number of a set of facts about a client.
+/// The identifier of a profile: a set of all facts about a client that the policy depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Profile(pub u16);
 
-/// The number of an origin: a set of facts about the listener and the transport of a query. It is
-/// determined once per socket.
+/// The identifier of an origin: a set of facts about the listener and the transport of a query. It
+/// is determined once per socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Origin(u16);
 
-/// The set of the lists in force, by number.
+/// The set of the lists in force. Lists are identified by their indices.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ListSet {
     bits: Box<[u64]>,
@@ -58,7 +58,7 @@ impl ListSet {
     }
 }
 
-/// The facts that all addresses of one subject share.
+/// The facts that all addresses of one subject (addresses that the policy treats alike) share.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct SubjectFacts {
     /// The results of the tests, one bit each. Tests of the origin are zero.
@@ -85,7 +85,7 @@ pub struct Clients {
 struct Origins {
     facts: Vec<Box<[u64]>>,
     listeners: Vec<String>,
-    /// The number of the origin for each listener and transport, ordered by listener, then
+    /// The identifier of the origin for each listener and transport, ordered by listener, then
     /// transport. The last listener has no name.
     numbers: Vec<u16>,
 }
@@ -104,7 +104,7 @@ impl Clients {
     }
 
     /// Builds the table as [`Clients::build`] does, as the successor of `previous`. Profiles keep
-    /// their numbers if both tables have the same tests and lists. See [`Clients::continues`].
+    /// their identifiers if both tables have the same tests and lists. See [`Clients::continues`].
     ///
     /// # Errors
     /// There are more than [`MAX_PROFILES`] profiles, including those that only the previous table
@@ -155,8 +155,8 @@ impl Clients {
         })
     }
 
-    /// Returns a copy of this table with other neighbours. Existing profiles keep their numbers,
-    /// and new profiles may be added.
+    /// Returns a copy of this table with other neighbours. Existing profiles keep their
+    /// identifiers, and new profiles may be added.
     ///
     /// # Errors
     /// There are more than [`MAX_PROFILES`] profiles.
@@ -203,7 +203,7 @@ impl Clients {
         devices.map_or(DeviceId::NONE, |devices| devices.find(claims))
     }
 
-    /// Returns the number of profiles. Their numbers start at zero.
+    /// Returns the number of profiles. Their identifiers are the numbers from zero on.
     #[must_use]
     pub fn profiles(&self) -> usize {
         self.subjects.len() * self.origins.facts.len()
@@ -215,7 +215,7 @@ impl Clients {
         &self.tests
     }
 
-    /// Returns whether the test with this number holds for the profile; `false` for an unknown
+    /// Returns whether the test with this index holds for the profile; `false` for an unknown
     /// profile.
     #[must_use]
     pub fn holds(&self, profile: Profile, test: usize) -> bool {
@@ -226,9 +226,9 @@ impl Clients {
             || self.origins.facts.get(origin).is_some_and(|facts| bit(facts))
     }
 
-    /// Returns a text that is equal for all tables in which the profile numbers have the same
-    /// meaning. The text shows whether data that is stored by profile is still usable with another
-    /// table.
+    /// Returns a text that is equal for all tables in which the identifiers of profiles have the
+    /// same meaning. The text shows whether data that is stored by profile is still usable with
+    /// another table.
     #[must_use]
     pub fn meanings(&self) -> String {
         format!("{:?}", (&self.tests, &self.subjects, &self.origins.facts))
@@ -370,7 +370,8 @@ impl Clients {
         self.number(facts, &lists)
     }
 
-    /// Returns the number of the subject with these facts and lists. Adds the subject if it is new.
+    /// Returns the identifier of the subject with these facts and lists. Adds the subject if it is
+    /// new.
     fn number(&mut self, facts: Box<[u64]>, lists: &ListSet) -> Result<u16, ClientFault> {
         let subject = SubjectFacts { facts, lists: lists.clone() };
         if let Some(number) = self.numbers.get(&subject) {

@@ -11,7 +11,7 @@ pub enum GeoError {
     Metadata(&'static str),
     /// The search tree does not end where the metadata states.
     Tree,
-    /// The node with this number points outside the data.
+    /// The node with this index points outside the data.
     Node(usize),
     /// The value at this offset in its section is malformed.
     Value(usize),

@@ -210,8 +210,8 @@ fn head_of(entry: &Entry, kind: Kind) -> u8 {
 }
 
 impl Row {
-    /// Returns the sort key of a row. Rows about the same name or pattern, and among them equal
-    /// statements, are next to each other.
+    /// Returns the sort key of a row. Rows about the same name or pattern are next to each other.
+    /// Among these, rows that differ only in the line are next to each other.
     fn order(&self) -> (u64, ListId, u8, u32, u32) {
         (self.subject, self.list, self.head, self.modifiers, self.line)
     }

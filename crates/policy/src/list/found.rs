@@ -188,7 +188,7 @@ impl std::fmt::Debug for Found<'_> {
     }
 }
 
-/// A line that applies to the question. It contains numbers instead of references into the image.
+/// A line that applies to the question. It contains indices instead of references into the image.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     pub(super) site: Site,
@@ -199,12 +199,12 @@ pub(super) struct Line {
 /// An exception that removes the answers of other lines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Taking {
-    /// The number of the answer: see [`super::image::Image`].
+    /// The identifier of the answer: see [`super::image::Image`].
     pub(super) answer: u32,
     pub(super) strength: Strength,
 }
 
-/// Which lines lose their answers through an exception.
+/// The lines whose answers an exception removes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Strength {
     /// An exception removes the answers of all lines.
@@ -217,10 +217,10 @@ pub(super) enum Strength {
 #[derive(Clone, Copy)]
 pub(super) struct Sought<'a> {
     pub(super) modifiers: &'a [Modifiers],
-    /// For each set of modifiers, the number of its answer.
+    /// For each set of modifiers, the identifier of its answer.
     pub(super) answers: &'a [u32],
     pub(super) lines: &'a [Line],
-    /// The exceptions that remove answers, in order of their answers' numbers.
+    /// The exceptions that remove answers, in the order of the identifiers of these answers.
     pub(super) taking: &'a [Taking],
 }
 
@@ -231,7 +231,7 @@ impl<'a> Sought<'a> {
         self.lines.iter().map(move |line| self.match_of(line))
     }
 
-    /// Returns whether the line still applies. It does not if an exception removes its answer.
+    /// Returns whether the line still applies, because no exception has removed its answer.
     #[inline]
     fn keep(&self, line: &Line) -> bool {
         self.taking.is_empty() || line.site.is(site::ALLOW) || self.keep_answer(line)

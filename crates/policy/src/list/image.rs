@@ -13,10 +13,10 @@ use super::modifier::Modifiers;
 use super::patterns::{PatternKind, Patterns};
 use super::rewrite::Rewrite;
 
-/// The answer number of [`Rewrite::Any`].
+/// The identifier of the answer [`Rewrite::Any`].
 pub(super) const ANY_ANSWER: u32 = 0;
-/// The answer number that means no answer. No set of modifiers can have it, because there are fewer
-/// of them.
+/// The identifier that means no answer. No set of modifiers can have an answer with this
+/// identifier, because there are fewer sets.
 pub(super) const NO_ANSWER: u32 = u32::MAX;
 
 /// Maximum number of names in a bucket that are compared. With a secret hash key, no bucket reaches
@@ -95,7 +95,8 @@ pub struct Image<B = Vec<u8>> {
     pub(super) badfilter: Badfilter,
     sections: [Range<usize>; 4],
     pub(super) modifiers: Vec<Modifiers>,
-    /// For each set of modifiers, the number of its answer. Equal answers have equal numbers.
+    /// For each set of modifiers, the identifier of its answer. Equal answers have equal
+    /// identifiers.
     pub(super) answers: Vec<u32>,
     pub(super) patterns: Patterns,
     /// For each pattern, the offset of its sites (the lines with the pattern).
@@ -241,7 +242,8 @@ fn read_modifiers(octets: &[u8]) -> Option<Vec<Modifiers>> {
     modifiers.filter(|_| octets.is_empty())
 }
 
-/// Returns, for each set of modifiers, the number of its answer. Equal answers get equal numbers.
+/// Returns, for each set of modifiers, the identifier of its answer. Equal answers get equal
+/// identifiers.
 fn numbered_answers(modifiers: &[Modifiers]) -> Vec<u32> {
     let mut numbers = HashMap::from([(&Rewrite::Any, ANY_ANSWER)]);
     let rewrites = modifiers.iter().map(|modifiers| modifiers.rewrite.as_ref());

@@ -24,7 +24,8 @@ pub struct Scratch {
     hits: Vec<Hit>,
     lines: Vec<Line>,
     taking: Vec<Taking>,
-    /// The statements about the current name that lines with `$badfilter` disable.
+    /// The effects and conditions of entries for the current name that lines with `$badfilter`
+    /// disable.
     switched_off: Vec<Saying>,
     steps: Steps,
     /// Working memory for patterns, with the digest of their image.

@@ -43,7 +43,7 @@ pub enum Origin {
 /// The description of a list to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Source {
-    /// The number of the list.
+    /// The identifier of the list.
     pub list: ListId,
     /// The purpose of the list.
     pub kind: Kind,

@@ -31,7 +31,7 @@ pub enum Reason {
     Pattern(PatternError),
     /// An entry of a policy zone is invalid.
     Zone(ZoneReason),
-    /// A limit of the whole image is reached.
+    /// A limit that all lists have in common is reached.
     Limit(&'static str),
     /// The list exceeds the share of a common limit that one fetched list gets.
     Share(&'static str),

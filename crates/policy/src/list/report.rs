@@ -72,8 +72,8 @@ pub struct Report {
     pub first_passed_over: Vec<PassedOver>,
     /// Number of rejected lines.
     pub faults: u64,
-    /// Number of rejected lines that exceed a limit of the image, or the list's share of such a
-    /// limit.
+    /// Number of rejected lines that exceed a limit that all lists have in common, or the list's
+    /// share of such a limit.
     pub beyond_limits: u64,
     /// The first rejected lines.
     pub first_faults: Vec<Fault>,
@@ -103,7 +103,7 @@ impl Report {
         }
     }
 
-    /// Copies the numbers of a policy zone's report to this report.
+    /// Copies the counts of a policy zone's report to this report.
     pub(super) fn take_zone(&mut self, zone: ZoneReport) {
         self.entries = zone.triggers.iter().sum();
         self.triggers = Some(zone.triggers);

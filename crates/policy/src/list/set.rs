@@ -1,9 +1,9 @@
-//! Numbers of lists, and sets of them.
+//! Identifiers of lists, and sets of lists.
 
 /// Maximum number of lists of one image.
 pub const MAX_LISTS: usize = 256;
 
-/// The number of a list: its position in the configuration.
+/// The identifier of a list: its position in the configuration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ListId(u8);
 

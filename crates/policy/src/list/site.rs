@@ -45,8 +45,7 @@ impl Site {
         out.number(u64::from(self.line));
     }
 
-    /// Returns the statement of the site: what it says about the name, without its line number and
-    /// `$badfilter`.
+    /// Returns the effect and the conditions of the line, without its line number and `$badfilter`.
     pub(super) const fn saying(&self) -> Saying {
         let mark = match self.head & ALLOW {
             0 => self.head & (SCOPE | IMPORTANT | GIVEN),
@@ -75,8 +74,8 @@ impl Site {
     }
 }
 
-/// The statement of a site about its name. Several lines of several lists may make the same
-/// statement.
+/// The effect and the conditions that a line states for its name. Several lines of several lists
+/// may state the same.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Saying {
     mark: u8,

@@ -69,7 +69,7 @@ impl Steps {
         }
     }
 
-    /// Deducts steps from those of the current name.
+    /// Deducts steps from the steps of the current name.
     #[inline]
     pub(super) const fn spend(&mut self, steps: usize) -> Result<(), Exhausted> {
         if steps > self.left as usize {
@@ -81,8 +81,8 @@ impl Steps {
         Ok(())
     }
 
-    /// Runs a pattern with its own limit of steps, and deducts the steps that it took from those of
-    /// the current name.
+    /// Runs a pattern with its own limit of steps, and deducts the steps that it took from the
+    /// steps of the current name.
     #[inline]
     pub(super) fn trial(
         &mut self,

@@ -24,16 +24,16 @@ pub(super) struct Effect {
     pub(super) ttl_secs: u32,
 }
 
-/// The effects of a zone that is being read, by number.
+/// The effects of a zone that is being read, by index.
 #[derive(Default)]
 pub(super) struct Drafts {
     effects: Vec<Effect>,
-    /// The number of each effect, by its hash. If two effects have the same hash, the second is not
-    /// found again and may be stored twice.
+    /// The index of each effect, by the hash of the effect. If two effects have the same hash, the
+    /// second is not found again and may be stored twice.
     numbers: HashMap<u64, u32>,
     hasher: RandomState,
     /// The content of the last record with an effect that does not depend on its owner, and the
-    /// number of the effect.
+    /// index of the effect.
     last: Option<(Said, u32)>,
 }
 
@@ -45,8 +45,8 @@ struct Said {
 }
 
 impl Drafts {
-    /// Returns the number of the record's effect if the content equals that of the previous record.
-    /// Most records of a zone do.
+    /// Returns the index of the record's effect if the record has the same content as the previous
+    /// record, as most records of a zone do.
     pub(super) fn known(&self, record: &MasterRecord) -> Option<u32> {
         let (last, number) = self.last.as_ref()?;
         let is_same = record.rtype == last.rtype
@@ -55,7 +55,7 @@ impl Drafts {
         is_same.then_some(*number)
     }
 
-    /// Returns the number of the effect of a record, or `None` if there are too many.
+    /// Returns the index of the effect of a record, or `None` if there are too many effects.
     pub(super) fn number_of(&mut self, record: &MasterRecord, action: Action) -> Option<u32> {
         let is_for_all = match &action {
             Action::Data(_) => true,
@@ -116,7 +116,7 @@ impl Drafts {
         if is_first { number } else { self.place(all).unwrap_or(number) }
     }
 
-    /// Returns the effects that rows use, and changes the numbers in the rows accordingly.
+    /// Returns the effects that rows use, and changes the indices in the rows accordingly.
     pub(super) fn finish<'r>(self, rows: impl Iterator<Item = &'r mut Row>) -> Box<[Effect]> {
         let mut effects: Vec<Option<Effect>> = self.effects.into_iter().map(Some).collect();
         let (mut numbers, mut kept) = (vec![0; effects.len()], Vec::new());

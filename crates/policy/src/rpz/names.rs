@@ -76,7 +76,7 @@ impl Stand {
 /// One presence of a name in a zone. A row has sixteen octets, so a cache line holds four.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Row {
-    /// The hash of the name. For triggers on addresses, their number.
+    /// The hash of the name or, for a trigger on addresses, the number of its network.
     pub(super) subject: u64,
     pub(super) stand: Stand,
     /// The line in the zone's file.

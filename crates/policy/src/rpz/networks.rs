@@ -10,7 +10,8 @@ use super::trigger::{Network, mask};
 /// Number of bits before the IPv4 address in an IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2).
 const V4_BITS: u8 = 96;
 
-/// Prefixes with their numbers. A look-up takes one probe per prefix length in use.
+/// Prefixes, each with a number that the caller has assigned. A look-up takes one probe per prefix
+/// length in use.
 #[derive(Default)]
 pub(super) struct Networks {
     by_prefix: HashMap<(u8, u128), u32>,

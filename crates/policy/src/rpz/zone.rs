@@ -227,7 +227,7 @@ impl Zone {
         }
     }
 
-    /// Returns the effect of the trigger on an address with this number.
+    /// Returns the effect of the trigger on the network with this number.
     pub(super) fn fired_by_address(&self, number: u32) -> Option<Fired<'_>> {
         self.fired(self.of_addresses.get(number as usize)?)
     }
@@ -361,7 +361,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Returns the number of the effect of a record.
+    /// Returns the index of the effect of a record.
     fn effect_of(
         &mut self,
         record: &MasterRecord,
@@ -378,8 +378,8 @@ impl Reading {
     }
 }
 
-/// Returns the origin, which is the owner of the first record. Reports an error if that is not an
-/// SOA record.
+/// Returns the origin, which is the owner of the first record. Reports an error if this record is
+/// not an SOA record.
 fn origin_at_first(record: &MasterRecord, (line, report): (u32, &mut ZoneReport)) -> NameBuf {
     if record.rtype == Rtype::SOA {
         return record.owner;

@@ -69,8 +69,8 @@ impl<'z> Found<'z> {
         Self { zone, kind, action, line, ttl_secs }
     }
 
-    /// Returns the trigger that decides, of two triggers for the same name: the one of the earlier
-    /// zone or, in the same zone, the one of the kind with precedence.
+    /// Of two triggers for the same name, returns the trigger that decides: the trigger of the
+    /// earlier zone or, in the same zone, the trigger whose kind has precedence.
     #[must_use]
     pub fn best(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
@@ -197,8 +197,8 @@ impl Zones {
         rivals.next().is_none()
     }
 
-    /// Returns the trigger for a set of addresses: the one with the longest prefix in its zone and,
-    /// among equally long prefixes, with the smallest address.
+    /// Returns the trigger for a set of addresses: the trigger with the longest prefix in its zone
+    /// and, among equally long prefixes, with the smallest address.
     fn on_addresses<I: Iterator<Item = IpAddr>>(
         &self,
         (in_force, kind): (ZoneSet, TriggerKind),

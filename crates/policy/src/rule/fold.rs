@@ -56,9 +56,9 @@ pub(super) enum Names {
 /// A test that is evaluated for each query.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Leaf {
-    /// The condition on the client with this number holds.
+    /// The condition on clients that has this index holds.
     Client(u32),
-    /// The condition on the time with this number holds.
+    /// The condition on the time that has this index holds.
     Window(u32),
     Type(Vec<u16>),
     Class(Vec<u16>),
@@ -80,7 +80,7 @@ pub(super) enum Leaf {
 /// A step of a condition on the client, in postfix order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum ClientStep {
-    /// The result of the client test with this number.
+    /// The result of the test on clients that has this index.
     Test(u32),
     Const(bool),
     Not,
@@ -278,7 +278,7 @@ fn time_holds(node: &Node, minute: u16) -> bool {
 
 fn leaf(test: &Test, names: Names) -> Leaf {
     match test {
-        // Conditions on clients and times have their numbers by now, so these numbers are never
+        // Conditions on clients and times have their indices by now, so these indices are never
         // used.
         Test::Client(_) => Leaf::Client(u32::MAX),
         Test::Time(_) => Leaf::Window(u32::MAX),

@@ -13,7 +13,7 @@ use super::tree::{NameKey, Reach};
 pub(super) struct Candidate {
     /// The index of the rule.
     pub(super) rule: u32,
-    /// The number of a condition on the client that must hold, or [`Candidate::ANYBODY`].
+    /// The index of a condition on the client that must hold, or [`Candidate::ANYBODY`].
     pub(super) client: u32,
     /// The index of the first step of the code that tests the rest.
     pub(super) code: u32,

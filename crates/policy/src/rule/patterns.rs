@@ -105,8 +105,8 @@ struct Builder<'t> {
 
 impl Builder<'_> {
     /// Adds the tests of one group. An exponential pattern would make each group with it too large,
-    /// so it is kept apart: the large ones are tried first, and the others if the group is too
-    /// large.
+    /// so it is kept apart. To find such patterns, large patterns are built alone first, and the
+    /// other patterns if the group is still too large.
     fn add_chunk(&mut self, chunk: &[usize]) {
         let chunk = self.without_exponential(chunk, TextTest::is_large);
         if self.add_group(&chunk) {

@@ -45,7 +45,7 @@ impl std::error::Error for ServerFault {}
 
 impl WrittenAddress {
     /// Parses `192.0.2.1`, `192.0.2.1:5353`, `[2001:db8::1]:5353`, and `ADDRESS@PORT` of both
-    /// families. `interface` returns the number of the network interface in `fe80::1%eth0`.
+    /// families. `interface` returns the index of the network interface in `fe80::1%eth0`.
     pub fn read(text: &str, interface: impl Fn(&str) -> Option<u32>) -> Option<Self> {
         let (host, port) = split_port(text)?;
         let has_port = port.is_some();

@@ -18,9 +18,9 @@ use crate::client::Asker;
 pub struct Sample<'a> {
     /// The name in wire form, folded.
     pub qname: &'a [u8],
-    /// The number of the type.
+    /// The QTYPE.
     pub qtype: u16,
-    /// The number of the class.
+    /// The QCLASS.
     pub qclass: u16,
     /// The client.
     pub asker: Asker<'a>,

@@ -8,7 +8,7 @@ use super::syntax::Comparison;
 use super::text::TextTest;
 use crate::client::ClientTest;
 
-/// The number of a list, its index in the [`super::Vocabulary`].
+/// The identifier of a list: its index in the [`super::Vocabulary`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ListId(pub u16);
 
@@ -88,7 +88,7 @@ impl NameKey {
     }
 }
 
-/// Which names a [`NameKey`] covers.
+/// The names that a [`NameKey`] covers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Reach {
     /// The name itself.

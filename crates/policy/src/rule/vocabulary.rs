@@ -3,7 +3,7 @@
 /// Names from the configuration that expressions may refer to.
 #[derive(Clone, Debug)]
 pub struct Vocabulary {
-    /// The names of the lists, in the order of their numbers.
+    /// The names of the lists, in the order of their indices.
     pub lists: Vec<String>,
     /// The names of the groups of clients.
     pub groups: Vec<String>,
