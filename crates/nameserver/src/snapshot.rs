@@ -1,4 +1,4 @@
-//! From a validated configuration to the snapshot that the workers use.
+//! Builds the snapshot that the workers use, from a validated configuration.
 //!
 //! A [`Snapshot`] has four parts, each behind its own [`Arc`] and with its own generation:
 //!

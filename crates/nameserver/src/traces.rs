@@ -1,5 +1,5 @@
 //! The path of a query into the export of traces: the worker selects queries when they end, and
-//! pushes the selected ones to its queue.
+//! pushes the selected queries to its queue.
 //!
 //! ```text
 //! worker ── close ──> Selection ──> TraceSender ──queue──> TraceReceiver: the thread that exports

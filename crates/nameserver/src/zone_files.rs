@@ -202,7 +202,7 @@ impl ZoneFiles {
         ReadZones(zones)
     }
 
-    /// Puts the zones of a configuration that is now in force in place of the previous ones.
+    /// Puts the zones of a configuration that is now in force in place of the previous zones.
     pub fn put(&self, ReadZones(mut zones): ReadZones) {
         let mut kept = self.kept();
         for (id, zone) in &mut zones {

@@ -129,7 +129,7 @@ pub enum PolicyError {
              discover = \"strict\" and proxy-protocol"
     )]
     NotAServer(String),
-    /// The address cannot be that of a server.
+    /// No server can have the address.
     #[error("`{text}` {source}")]
     Server {
         /// The address.

@@ -89,7 +89,8 @@ impl Assembler {
         self.gathered = gathered;
         let Trail::Complete { rcode, status } = trail else { return Assembled::Incomplete };
         let Status { stale_since_secs, authentic, unsupported } = status;
-        // DNS64 must translate the answer. A walk does so, but here the answer is only assembled.
+        // DNS64 must translate the answer. This function only assembles answers, so the question
+        // becomes a walk (see `iterate`).
         let is_translated = dns64.is_some_and(|dns64| {
             let is_address = |(kind, _, rdata): GatheredParts<'_>| {
                 kind.rtype == qtype && !dns64.is_excluded(rdata)
@@ -324,8 +325,8 @@ fn dname_owners<'n>(
     name.ancestors().skip(1).take_while(move |owner| owner.len() >= boundary_len)
 }
 
-/// Returns whether data with this provenance can be used for the client. With validation, the
-/// client gets validated data, or sets CD (RFC 6840 §5.9).
+/// Returns whether data with this provenance can be used for the client. If answers are validated,
+/// the data must be validated, too, unless the client sets CD (RFC 6840 §5.9).
 fn serves(plan: &Plan, wanted: &Wanted<'_>, provenance: &Provenance) -> bool {
     let validates = plan.recursion.as_ref().is_some_and(|recursion| recursion.validation.is_some());
     let is_judged = matches!(provenance.security, Security::Secure | Security::Insecure);

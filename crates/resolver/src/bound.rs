@@ -9,8 +9,8 @@ use crate::plan::{Plan, Route};
 #[derive(Debug)]
 pub(crate) struct Bound {
     pub(crate) plan: Arc<Plan>,
-    /// The servers of each rule, in the order of the plan. The list has no rules if the resolver
-    /// does not keep records of the servers of rules, as with recursion and without server sets.
+    /// The servers of each rule, in the order of the plan. With recursion, the list is empty unless
+    /// there are server sets.
     pub(crate) servers: Vec<Box<[EndpointId]>>,
 }
 

@@ -215,8 +215,8 @@ impl LocalRoot {
         next.is_some_and(|((at, _), _)| at.starts_with(&key))
     }
 
-    /// Returns the delegation at or above a name. If there are several, returns the one nearest to
-    /// the root.
+    /// Returns the delegation at or above a name. If there are several, returns the delegation
+    /// nearest to the root.
     fn cut_above(&self, qname: FoldedName<'_>) -> Option<&Rrset> {
         let above = qname.ancestors().filter(|above| above.len() > 1);
         above.filter_map(|above| self.get(above, Rtype::NS)).last()

@@ -28,7 +28,7 @@ const SET_TIMEOUT_MS: (u32, u32) = (50, 2_000);
 /// and one value means "none".
 pub(crate) const MAX_NUMBERED: usize = u16::MAX as usize - 1;
 
-/// What happens to the client subnet option of a query (RFC 7871).
+/// The treatment of the client subnet option of a query (RFC 7871).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcsPolicy {
     /// The option is omitted, so that upstreams learn nothing about clients.

@@ -23,7 +23,7 @@ pub(crate) struct OptOf<'a> {
     pub(crate) privacy: Privacy,
 }
 
-/// How a query is padded, so that its length does not reveal the question.
+/// The padding of a query, so that its length does not reveal the question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Privacy {
     /// The query has no padding, because it is sent without encryption.

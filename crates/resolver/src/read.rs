@@ -26,7 +26,7 @@ pub(crate) enum Malformed {
     Data,
 }
 
-/// What happens to records with data that does not match their type.
+/// The treatment of records with data that does not match their type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Faulty {
     /// The reply is rejected because of such records.
@@ -35,7 +35,7 @@ enum Faulty {
     PassOver,
 }
 
-/// How much of a reply is parsed.
+/// The part of a reply that is parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extent {
     /// The whole reply is parsed.

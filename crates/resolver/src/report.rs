@@ -23,7 +23,7 @@ pub(crate) struct Report {
 
 impl Report {
     /// Returns the name of the query that carries the report. Returns `None` if the name would be
-    /// too long, or if the failed name is itself that of a report.
+    /// too long, or if the failed name is itself the name of a report.
     pub(crate) fn name(&self) -> Option<FoldedNameBuf> {
         if is_report(&self.qname) {
             return None;

@@ -83,7 +83,8 @@ fn belongs(first: &GatheredParts<'_>, next: &GatheredParts<'_>) -> bool {
     next.1 == first.1 && (same_type || covers)
 }
 
-/// Caches the denial of `key` in the authority section. The SOA record is the first record there.
+/// Caches a denial of `key`. Its records are in the authority section; the SOA record is the first
+/// of them.
 pub(crate) fn negative(
     cache: &RrsetCache,
     key: &RrsetKey<'_>,

@@ -199,8 +199,8 @@ impl<W> Task<W> {
         self.target.view().qtype()
     }
 
-    /// Extends the deadline of a walk that makes progress. Returns `false` if the walk makes none,
-    /// or if its deadline was already extended.
+    /// Extends the deadline of a question whose recursion makes progress. Returns `false` if it
+    /// makes none, or if the deadline was already extended.
     pub(crate) fn extend_deadline(&mut self, now_ms: u64) -> bool {
         let deadline_ms = (self.progress_ms + PROGRESS_MS).min(self.started_ms + LAST_DEADLINE_MS);
         let may_go_on =

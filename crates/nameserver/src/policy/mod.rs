@@ -64,13 +64,14 @@ pub struct Policy {
     in_force: Vec<ListSet>,
     /// For each profile, the policy zones that apply to its clients.
     zones_in_force: Vec<ZoneSet>,
-    /// The names and tags that lists test, by profile; empty if lists test none.
+    /// For each profile, the names and tags that lists test; empty if lists test none.
     known_to_lists: Vec<list_clients::ProfileLabels>,
-    /// The items of views of zones, by profile; empty if no zone has a view.
+    /// For each profile, the items of views that include its clients; empty if no zone has a view.
     view_bits: Box<[ViewBits]>,
-    /// The origin of queries at the first address of the server, by transport.
+    /// For each transport, the origin (the facts about listener and transport that the policy
+    /// tests) of queries at the first address of the server.
     first_origins: [Origin; Transport::COUNT],
-    /// The origins of queries at the other addresses.
+    /// The origins of queries at the other addresses, for each transport.
     other_origins: Box<[[Origin; Transport::COUNT]]>,
     block: BlockConfig,
     rebinding: Option<Exceptions>,

@@ -9,7 +9,7 @@
 //! ```
 //! A zone is configured as a list. Groups determine the clients it applies to. Rules, local
 //! records, pauses and lists that allow a name take precedence over it. Between a zone and a block
-//! list, the one configured first decides.
+//! list, the source that is configured first decides.
 
 use avocet_policy::list::ListId;
 use avocet_policy::rpz::{Action, Found, TriggerKind, ZoneSet, Zones};

@@ -44,10 +44,10 @@ impl Transport {
         }
     }
 
-    /// All transports, in the order of their numbers.
+    /// All transports, in the order of their indices.
     pub const ALL: [Self; Self::COUNT] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic];
 
-    /// Returns the transport with this number; UDP for an unknown number.
+    /// Returns the transport with this index; UDP for an unknown index.
     #[must_use]
     pub fn of_number(number: u8) -> Self {
         Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Udp)

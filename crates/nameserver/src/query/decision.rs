@@ -17,7 +17,8 @@ pub enum QueryStep {
     Reply(Outgoing),
     /// The query ends without a reply.
     Silent(Decision),
-    /// The query waits. Its question, with the client, is among the misses of the [`Output`].
+    /// The query must wait for other servers. Its question, with the client, is in `misses` of the
+    /// [`Output`].
     ///
     /// [`Output`]: super::Output
     Resolve,

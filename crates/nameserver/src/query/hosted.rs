@@ -56,7 +56,7 @@ pub(super) fn on_terms(
 }
 
 /// Returns the properties of the query with the version of the zone that has answered; `None` if
-/// the client does not request it (RFC 9660 §3.2). For a referral, the version is that of the
+/// the client does not request it (RFC 9660 §3.2). For a referral, the version belongs to the
 /// delegating zone.
 #[inline]
 pub(super) fn with_version(

@@ -57,7 +57,7 @@ impl AddressMap {
         Ok(Self { v4, v6 })
     }
 
-    /// Returns the number of an address.
+    /// Returns the number to which an address is mapped.
     #[inline]
     pub(super) fn find(&self, address: IpAddr) -> u16 {
         match address {

@@ -72,7 +72,7 @@ impl<A: Address> Intervals<A> {
         Ok(table.merged())
     }
 
-    /// Returns the number of an address by a branch-free binary search.
+    /// Returns the number to which an address is mapped, by a branch-free binary search.
     #[inline]
     pub(super) fn find(&self, address: A) -> u16 {
         match &*self.values {

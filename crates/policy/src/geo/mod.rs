@@ -118,7 +118,7 @@ impl Countries {
 
     /// Returns the country of an address, if the database has one. An IPv4 address embedded in an
     /// IPv6 address, as in NAT64 and 6to4, is looked up as IPv4. Allocates nothing and takes at
-    /// most 128 steps: about 50 ns for repeated addresses and 500 for random ones among half a
+    /// most 128 steps: about 50 ns for repeated addresses and 500 for random addresses among half a
     /// million networks (`cargo bench -p avocet-policy --bench geo`).
     #[must_use]
     pub fn country(&self, address: IpAddr) -> Option<Country> {

@@ -114,9 +114,9 @@ impl Tree {
     /// Returns the tree without nodes that separate nothing and without unreachable nodes, and its
     /// root. A node comes after its parent, so a walk goes forward in memory.
     ///
-    /// In usual files, the number of a node is higher than that of its parent, so one pass from the
-    /// last node to the first removes all redundant nodes. In other files, some redundant nodes
-    /// remain.
+    /// In usual files, the number of a node is higher than the number of its parent, so one pass
+    /// from the last node to the first removes all redundant nodes. In other files, some redundant
+    /// nodes remain.
     pub(super) fn folded(mut self) -> (Self, Cell) {
         for number in (0..self.nodes.len()).rev() {
             self.nodes[number] = self.nodes[number].map(|cell| self.without_node(cell));

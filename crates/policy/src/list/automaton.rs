@@ -22,7 +22,7 @@ pub(super) fn build(expressions: &[Hir], limit: usize) -> Result<NFA, PatternErr
         .map_err(|_| PatternError::TooLarge)
 }
 
-/// Where in a name a match may begin.
+/// The positions in a name at which a match may begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Begins {
     Anywhere,

@@ -44,7 +44,7 @@ pub struct Summary {
     pub repeats: u64,
 }
 
-/// An entry of a list. It is about the name with this hash, or about the pattern with this number.
+/// An entry of a list. It is about the name with this hash, or about the pattern with this index.
 #[derive(Clone, Copy)]
 struct Row {
     subject: u64,

@@ -28,7 +28,7 @@ pub enum ClientTest {
     Name(Box<str>),
 }
 
-/// How much the modifiers limit an entry. An entry about every name needs a limit.
+/// The degree to which the modifiers limit an entry. An entry about every name needs a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Limit {
     /// The entry applies to everything, except possibly to clients that may not exist.

@@ -76,7 +76,7 @@ fn start_of(glob: &str) -> (Start, &str) {
 }
 
 /// Returns a set of lower-case texts; every matching name contains at least one of them. Returns
-/// `None` if there is no such set. Of several sets, returns the one whose shortest text is the
+/// `None` if there is no such set. Of several sets, returns the set whose shortest text is the
 /// longest.
 pub(super) fn required_literals(hir: &Hir) -> Option<Vec<Vec<u8>>> {
     match hir.kind() {

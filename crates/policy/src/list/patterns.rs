@@ -180,7 +180,7 @@ pub(super) fn parse(text: &str) -> Result<Hir, PatternError> {
     Ok(hir)
 }
 
-/// How a pattern is tried on a name.
+/// The way in which a pattern is tried on a name.
 enum Trial {
     Glob(Box<str>),
     Regex(Automaton),

@@ -16,7 +16,7 @@ impl Span {
         Self { start: start as u32, end: end as u32 }
     }
 
-    /// Returns the span from the start of this one to the end of the other.
+    /// Returns the span from the start of this span to the end of the other span.
     pub(super) const fn to(self, other: Self) -> Self {
         Self { start: self.start, end: other.end }
     }

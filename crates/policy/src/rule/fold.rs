@@ -10,7 +10,7 @@ use super::text::TextTest;
 use super::tree::{Country, ListId, NameKey, NameTest, Node, NodeKind, NumberTest, Test};
 use crate::client::ClientTest;
 
-/// A condition after folding.
+/// A condition that is prepared for indexing (folded).
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Folded {
     Const(bool),
@@ -36,7 +36,7 @@ impl Sense {
     }
 }
 
-/// The parameters of folding.
+/// The parameters of the preparation of a condition.
 #[derive(Clone, Copy)]
 pub(super) struct Reading<'z> {
     /// The time zone for `now` in the condition.
@@ -101,12 +101,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Folds a condition.
+    /// Prepares a condition for indexing.
     pub(super) fn fold(&mut self, node: &Node, reading: Reading<'_>) -> Folded {
         self.folded(node, reading, Sense::Plain)
     }
 
-    /// Folds a test of the client.
+    /// Prepares a test of the client for indexing.
     pub(super) fn fold_client(&mut self, test: ClientTest) -> Folded {
         let node = Node { kind: NodeKind::Test(Test::Client(test)), span: Span::default() };
         Folded::Leaf(Leaf::Client(self.client(&node)), Sense::Plain)

@@ -2,7 +2,7 @@
 //!
 //! An index finds the rules by their requirements: a name, a type, or only a client; see [`Stage`].
 //! The first match in rule order decides. Evaluation neither allocates nor blocks. It skips the
-//! rules after the one that decides.
+//! rules after the deciding rule.
 
 use std::net::IpAddr;
 use std::sync::Arc;

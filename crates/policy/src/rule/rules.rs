@@ -115,7 +115,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Validates all rules, including disabled ones, and compiles the enabled ones.
+    /// Validates all rules, including disabled ones, and compiles the enabled rules.
     ///
     /// # Errors
     /// A rule is invalid. The result has all errors of all rules.

@@ -13,7 +13,7 @@ pub(super) enum Token {
     End,
 }
 
-/// The operators and brackets. Longer ones come before shorter ones.
+/// The operators and brackets. Longer operators come before shorter operators.
 const SIGNS: [&str; 22] = [
     "&&", "||", "==", "!=", "<=", ">=", "!", "<", ">", "?", ":", ".", ",", "(", ")", "[", "]", "-",
     "+", "*", "/", "%",

@@ -28,7 +28,7 @@ pub struct Verdict {
     /// rate limit or a log-only rule must see each query. Also `true` if not all matching rules are
     /// noted.
     pub per_query: bool,
-    /// The Unix second from which on the verdict may change.
+    /// The Unix second from which the verdict may change.
     pub valid_until: u64,
     noted: [RuleId; MAX_NOTED],
     noted_len: u8,

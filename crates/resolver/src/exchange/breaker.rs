@@ -85,7 +85,7 @@ impl Breaker {
         due
     }
 
-    /// Returns when the next probe is due. If all servers have open breakers, the one with the
+    /// Returns when the next probe is due. If all servers have open breakers, the server with the
     /// earliest time is queried.
     pub(crate) fn probe_at_ms(&self) -> u64 {
         self.probe_at_ms

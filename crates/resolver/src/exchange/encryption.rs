@@ -64,7 +64,7 @@ pub(crate) enum Passage {
     Encrypted,
 }
 
-/// How a connection to an unproven endpoint ended.
+/// The outcome of a connection to an unproven endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LinkEnd {
     /// The connection ended after the server had answered on it.

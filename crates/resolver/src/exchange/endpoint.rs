@@ -96,7 +96,7 @@ pub struct Endpoint {
 }
 
 /// The hash covers address, port and transport as one word (IPv4) or three words (IPv6). A derived
-/// implementation would cost 2 % of a walk's CPU time.
+/// implementation would cost 2 % of the CPU time of recursion.
 impl Hash for Endpoint {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let kind = match self.transport {

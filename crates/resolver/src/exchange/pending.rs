@@ -10,7 +10,7 @@ const REMEMBERED: usize = 1024;
 /// this many slots.
 const STREAM: u64 = 0xffff;
 
-/// How a query ended.
+/// Whether replies may still arrive after a query has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Closing {
     /// No further reply is expected.

@@ -38,7 +38,7 @@ pub(crate) enum Edns {
     Present,
 }
 
-/// How the question of a message differs from the query with the message's ID.
+/// The difference between the question of a message and the query with the message's ID.
 enum Match {
     Exact,
     /// The names differ only in letter case.

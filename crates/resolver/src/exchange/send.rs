@@ -39,7 +39,7 @@ pub(crate) enum Weight {
     Aside,
 }
 
-/// Which sockets the queries of an exchange use.
+/// The sockets that the queries of an exchange use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sockets {
     /// The server's pool and its kept connection. A query that would be too easy to forge gets its

@@ -5,14 +5,14 @@ use super::wheel::Wheel;
 /// The owner of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timer {
-    /// The timer of the task with this number.
+    /// The timer of the task with this index.
     Task(u32),
-    /// The timer of the fetch with this number.
+    /// The timer of the fetch with this index.
     Fetch(u32),
 }
 
 impl Timer {
-    /// Returns the number of the timer's entry in the wheel.
+    /// Returns the index of the timer's entry in the wheel.
     fn entry(self) -> u32 {
         match self {
             Self::Task(at) => at << 1,

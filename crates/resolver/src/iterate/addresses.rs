@@ -88,9 +88,10 @@ impl Walker {
         wanted.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, rtype)| rtype)
     }
 
-    /// Returns which addresses this server of a delegated zone may have. Servers below a stub zone,
-    /// which the operator configured, are often private. Others do not decide about these
-    /// addresses, because both the delegation and the server's name are in configured zones.
+    /// Returns which addresses this server of a delegated zone may have. Servers below a stub zone
+    /// are often private. They may be queried, because both the delegation and the server's name
+    /// are in zones that the operator configured, so that nobody else decides about these
+    /// addresses.
     fn reach(&self, zone: &Name, server: &Name) -> AddressReach {
         // A rule or a stub zone for the root does not count, because it contains all names.
         let configured = |name: &Name| {

@@ -52,7 +52,7 @@ pub(crate) enum CutServers {
     Listed { servers: Vec<Endpoint>, forward: Option<ForwardManner> },
 }
 
-/// How the servers of a forwarding rule are queried.
+/// The settings for queries to the servers of a forwarding rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForwardManner {
     pub(crate) strategy: Strategy,

@@ -32,7 +32,7 @@ const KNOWN_BY: [Rtype; 4] = [Rtype::A, Rtype::AAAA, Rtype::MX, Rtype::TXT];
 
 type Proving<'a> = Pin<Box<dyn Future<Output = Option<Part>> + Send + 'a>>;
 
-/// What is known about the complete name after a query for a minimised name.
+/// The knowledge about the complete name after a query for a minimised name.
 enum Shortened {
     /// The minimised name exists, so the complete name may exist.
     Exists,
@@ -133,7 +133,7 @@ impl Shown {
     }
 }
 
-/// What to do after all servers of a zone cut failed.
+/// The next step after all servers of a zone cut failed.
 enum Afterwards {
     /// The question fails.
     End,

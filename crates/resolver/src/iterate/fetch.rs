@@ -10,7 +10,7 @@ use crate::read::Reply;
 /// Maximum number of servers of one inquiry. The sets of an exchange have one bit for each server.
 pub(crate) const MAX_CANDIDATES: usize = 32;
 
-/// How the servers of a zone are queried.
+/// The settings for queries to the servers of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Manner {
     /// Whether the servers are recursive resolvers.
@@ -26,7 +26,7 @@ pub(crate) struct Manner {
 }
 
 impl Manner {
-    /// How the local copy of a zone is queried.
+    /// The settings for queries to the local copy of a zone.
     pub(crate) const OF_COPY: Self = Self {
         recursion_desired: false,
         dnssec_ok: true,
@@ -67,7 +67,7 @@ pub(crate) enum Letters {
     Lower,
 }
 
-/// How much of the name is in the query.
+/// The part of the name that is in the query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extent {
     Whole,
@@ -75,7 +75,7 @@ pub(crate) enum Extent {
     Part,
 }
 
-/// How often servers that do not answer are queried. Later variants query them more often.
+/// The patience with servers that do not answer. Later variants query such servers more often.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Patience {
     /// Each server is queried once, and a server that has answered before twice. The name is

@@ -17,7 +17,7 @@ const MAX_GAPS: usize = 1_024;
 /// usual sizes.
 const MAX_ALL_GAPS: usize = 32_768;
 
-/// What to look for among the ranges.
+/// A range to look for among the cached ranges.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Sought {
     /// The range at or right before a name, in the nearest zone above the name that has ranges.

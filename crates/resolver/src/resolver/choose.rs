@@ -57,7 +57,7 @@ const SINGLE_SENDS: u32 = 2;
 /// If servers reply faster, one query at a time suffices.
 const LONG_WAIT_MS: u64 = 400;
 
-/// Which server to choose next.
+/// The server to choose next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pick {
     /// The next server: a server that was not queried in this round, or else a server of a new

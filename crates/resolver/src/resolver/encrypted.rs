@@ -68,8 +68,8 @@ impl Exchanges {
 
 impl<W> Resolver<W> {
     /// Returns the unproven endpoint that gets the next query to a server, if there is one. Servers
-    /// that have never answered are not probed, because the address in a delegation may be that of
-    /// a victim.
+    /// that have never answered are not probed, because the address in a delegation may be the
+    /// address of a victim.
     pub(super) fn unproven_of(
         &mut self,
         fetch_at: u32,

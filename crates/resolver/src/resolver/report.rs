@@ -69,7 +69,7 @@ impl<W> Resolver<W> {
             return;
         }
         // Any hash may be used: the packet cache does not store the result, and no client's
-        // question may be joined to this one.
+        // question may be joined to this question.
         let key = Key {
             question: question.view(),
             hash: 0,

@@ -251,7 +251,7 @@ impl<W> Resolver<W> {
 
     /// Ends a task so that another task can begin. The ended task has no client, or is the oldest
     /// and is older than [`JOSTLE_MS`]. Quick questions thus succeed even if there are many slow
-    /// ones.
+    /// questions.
     fn make_room(&mut self, cx: &mut Context<'_, W>) -> bool {
         let is_unwanted =
             |at: &u32| self.tasks[*at].waiters.is_empty() && self.tasks[*at].traced.is_none();

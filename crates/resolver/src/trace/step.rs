@@ -179,7 +179,7 @@ pub enum Find {
     Gap,
 }
 
-/// How a response was classified before its evaluation.
+/// The classification of a response before its evaluation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reaction {
     /// The response is a message with this RCODE.

@@ -137,8 +137,8 @@ impl Intake {
         Entrance(self.stream_entrances.get(place).copied().unwrap_or_default())
     }
 
-    /// Returns the session for a new connection at an entrance; `None` if there is no certificate
-    /// for it.
+    /// Returns the session for a new connection at a listening address; `None` if there is no
+    /// certificate for this address.
     fn session(&self, entrance: Entrance) -> Option<ServerSession> {
         if usize::from(entrance.0) < self.plain_addresses {
             return Some(ServerSession::plain());

@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-/// How much of a worker's time a connection uses.
+/// The share of a worker's time that a connection uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pace {
     /// The connection used less than its share when it was last read.

@@ -125,7 +125,7 @@ impl Endpoints {
     /// Opens a UDP socket unless it is open.
     ///
     /// # Errors
-    /// Too many sockets are open, or the system refuses this one.
+    /// Too many sockets are open, or the system refuses this socket.
     pub(super) fn prepare(
         &mut self,
         poller: &Poller,
@@ -359,8 +359,8 @@ impl Endpoints {
     /// Queues a message on a connection. Opens the connection if it does not exist.
     ///
     /// # Errors
-    /// Too many connections are open, the system refuses this one, or the server accepts no more
-    /// queries on the connection.
+    /// Too many connections are open, the system refuses this connection, or the server accepts no
+    /// more queries on the connection.
     pub(super) fn send_stream(
         &mut self,
         poller: &Poller,

@@ -12,7 +12,7 @@
 //!
 //! - **At once**: [`Resolution::lend`] lends the query path with the state in force to the intake,
 //!   which passes queries to the path and gets the resulting steps.
-//! - **Later**: a query that must wait is added to the misses. [`Resolution::submit_misses`] sends
+//! - **Later**: a query that must wait (a *miss*) is queued. [`Resolution::submit_misses`] sends
 //!   each miss to the worker that the hash of its question determines, so that one resolver has all
 //!   clients that wait for a name. [`Resolution::act`] executes the actions of the resolver, and
 //!   passes each finished query on as a [`LateStep`](super::values::LateStep).

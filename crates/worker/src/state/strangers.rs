@@ -9,7 +9,7 @@ use std::time::Duration;
 /// their queries are held until the worker gives up.
 const MAX_WAITING: usize = 4_096;
 
-/// How certain it is that an address belongs to the client.
+/// The certainty that an address belongs to the client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Urgency {
     /// The client has completed a handshake from the address. Such addresses are looked up first.
