@@ -32,7 +32,7 @@ const MAX_READINGS: usize = 16;
 /// Monotonic time with an origin that all threads share.
 #[derive(Debug)]
 pub struct Clock {
-    /// The count at boot, in microseconds.
+    /// The value of the count when the host booted, in microseconds.
     at_boot: i64,
     /// Wall time minus monotonic time in microseconds, when the wall clock last counted as set.
     apart: AtomicI64,

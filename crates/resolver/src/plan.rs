@@ -503,7 +503,7 @@ impl Plan {
     }
 
     /// Returns the length of the name of the nearest forwarded zone or stub zone for this folded
-    /// name; `None` if it is the root.
+    /// name; `None` if that zone is the root.
     #[must_use]
     pub fn own_rule_len(&self, qname: FoldedName<'_>) -> Option<usize> {
         let rule = self

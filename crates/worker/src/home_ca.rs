@@ -64,7 +64,7 @@ pub enum HomeCaFault {
         /// The error of the system.
         source: io::Error,
     },
-    /// One of key and certificate is missing.
+    /// Either the key or the certificate is missing.
     #[error(
         "{} is missing, and without it nothing can be issued: restore it, or remove {} to begin \
          with another authority, which each device must install", .missing.display(),

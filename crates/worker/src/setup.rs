@@ -33,9 +33,9 @@ pub fn owner_of(hash: u64, workers: usize) -> usize {
 
 /// The worker's ends of its ring buffers for the query log, dnstap and traces.
 pub struct WorkerRings {
-    /// The producer of the query log.
+    /// The producer of entries for the query log.
     pub(crate) log: Producer,
-    /// The sender of dnstap.
+    /// The sender of replies for dnstap.
     pub(crate) tap: TapSender,
     /// The sender of traces for export.
     pub(crate) trace: TraceSender,

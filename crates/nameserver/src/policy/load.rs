@@ -184,7 +184,7 @@ impl Compiled {
 
 /// The compilation of all lists.
 pub struct Compilation {
-    /// The image.
+    /// The image, which has all compiled lists.
     pub octets: Vec<u8>,
     /// The policy zones, which are not part of the image.
     pub zones: NumberedZones,

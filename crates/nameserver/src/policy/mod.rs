@@ -135,7 +135,7 @@ pub struct Moment {
 /// Memory that a worker reuses for each question.
 #[derive(Default)]
 pub struct Scratch {
-    /// The time conditions of rules that are true now, for the rules of the policy with this
+    /// The conditions on the time that are true now. They belong to the policy with this
     /// `generation`.
     hours: Hours,
     generation: Option<u32>,

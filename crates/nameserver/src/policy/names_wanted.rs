@@ -18,7 +18,7 @@ pub fn are_wanted(policy: &PolicyConfig) -> bool {
 }
 
 /// Returns whether anything in the policy uses the hardware address of a client. Host names of
-/// leases use it, because a device has the name of its lease at all of its addresses.
+/// leases are such a use, because a device has the name of its lease at all of its addresses.
 pub fn macs_are_wanted(policy: &PolicyConfig) -> bool {
     let is_mac = |text: &String| matches!(text.parse(), Ok(Id::Mac(_)));
     let ids = policy.clients.iter().flat_map(|client| &client.ids);

@@ -173,7 +173,7 @@ impl LocalRecords {
         Some(Own::Set(OwnSet { owner: qname, rtype: set.rtype, ttl_secs: set.ttl_secs, data }))
     }
 
-    /// Reports whether this name is local.
+    /// Reports whether local records answer for this name.
     pub fn has(&self, qname: FoldedName<'_>) -> bool {
         self.records_of(qname).is_some()
     }

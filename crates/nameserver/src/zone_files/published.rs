@@ -243,7 +243,7 @@ impl KeptZone {
             _ if self.is_fixed(source, last) => return Ok(source.clone()),
             _ => source.renumbered(serial, wall_secs()).map_err(SigningError::Renumbered)?,
         };
-        // No other server has a version that was only answered.
+        // A version that was only used for answers, and not transferred, is on no other server.
         let before = self.zone.as_ref().filter(|zone| !zone.holds_transfers());
         let Some(before) = before else { return Ok(Arc::new(zone)) };
         let zone = zone.following(before, 0);

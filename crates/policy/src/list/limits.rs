@@ -13,31 +13,32 @@ pub(super) const MAX_FAULTS_KEPT: usize = 100;
 pub(super) const MAX_PASSED_OVER_KEPT: usize = 1_000;
 /// Maximum number of characters of a passed-over line that are kept.
 pub(super) const MAX_PASSED_OVER_SHOWN: usize = 100;
-/// Maximum number of entries of one image. 16 Mi take 400 MB during compilation.
+/// Maximum number of entries of all lists together. 16 Mi take 400 MB during compilation.
 pub(super) const MAX_ENTRIES: usize = 16 << 20;
 /// Maximum number of lines of one list that are kept if they say the same about the same name.
 pub(super) const MAX_REPEATS: usize = 32;
 /// Maximum number of lines of one list that are kept for one name or pattern. All of them are read
 /// for each query of the name.
 pub(super) const MAX_LINES_A_NAME: usize = 256;
-/// Maximum number of distinct sets of modifiers of one image.
+/// Maximum number of distinct sets of modifiers of all lists together.
 pub(super) const MAX_MODIFIERS: usize = 1 << 20;
-/// Maximum number of distinct addresses and prefixes in all entries of one image. Each may split
+/// Maximum number of distinct addresses and prefixes in all entries of all lists. Each may split
 /// the profiles of clients.
 pub(super) const MAX_CLIENT_NETWORKS: usize = 1_024;
 /// Maximum number of clients, tags, types or names of one modifier.
 pub(super) const MAX_MODIFIER_VALUES: usize = 256;
-/// Maximum number of octets of all modifiers of one image.
+/// Maximum number of octets of all modifiers of all lists.
 pub(super) const MAX_MODIFIER_OCTETS: usize = 64 << 20;
-/// Maximum number of patterns with `*` or a single anchor in one image.
+/// Maximum number of patterns with `*` or a single anchor in all lists together.
 pub(super) const MAX_GLOBS: usize = 100_000;
-/// Maximum number of regular expressions of one image. Each is compiled when the image is opened.
+/// Maximum number of regular expressions of all lists together. Each is compiled when the image is
+/// opened.
 pub(super) const MAX_REGEXES: usize = 10_000;
-/// Maximum number of regular expressions that are parsed for one image, including refused ones.
-/// Each costs up to a millisecond.
+/// Maximum number of regular expressions that are parsed for all lists together, including refused
+/// ones. Each costs up to a millisecond.
 pub(super) const MAX_REGEX_TRIES: usize = 40_000;
-/// Maximum number of regular expressions of one image that do not require any three letters in a
-/// name. One automaton tries all of them on every name.
+/// Maximum number of regular expressions of all lists together that do not require any three
+/// letters in a name. One automaton tries all of them on every name.
 pub(super) const MAX_UNFILTERED: usize = 256;
 /// Maximum number of octets of a pattern's text.
 pub(super) const MAX_PATTERN: usize = 1024;
@@ -46,7 +47,7 @@ pub(super) const MAX_REGEX_DEPTH: u32 = 50;
 /// Maximum number of octets of the automaton of one regular expression. Extremely expensive
 /// expressions exceed it.
 pub(super) const MAX_REGEX_OCTETS: usize = 128 << 10;
-/// Maximum number of octets of the automata of all regular expressions of one image.
+/// Maximum number of octets of the automata of all regular expressions of all lists.
 pub(super) const MAX_REGEXES_OCTETS: usize = 64 << 20;
 /// Maximum number of states of all automata that run on every name, because no letters select them.
 /// Each octet of a new name may cost this number of steps.

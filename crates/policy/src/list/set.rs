@@ -1,6 +1,6 @@
 //! Identifiers of lists, and sets of lists.
 
-/// Maximum number of lists of one image.
+/// Maximum number of lists that are compiled together.
 pub const MAX_LISTS: usize = 256;
 
 /// The identifier of a list: its position in the configuration.

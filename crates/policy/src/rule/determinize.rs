@@ -188,7 +188,7 @@ fn push_empty_targets(state: &State, out: &mut Vec<StateID>) {
     match state {
         State::Union { alternates } => out.extend_from_slice(alternates),
         State::BinaryUnion { alt1, alt2 } => out.extend([*alt1, *alt2]),
-        // The start of the text is behind every octet.
+        // After an octet, the text no longer starts, so this assertion fails.
         State::Look { look: Look::Start, .. } => {}
         State::Look { next, .. } | State::Capture { next, .. } => out.push(*next),
         _ => {}

@@ -536,7 +536,7 @@ impl Lifts {
     }
 
     /// Records in the verdict whether filtering is suspended. Limits the validity of the verdict to
-    /// the beginning or end of suspensions.
+    /// the next beginning or end of a suspension.
     #[inline]
     fn apply(&self, question: &RuleQuestion<'_>, verdict: &mut Verdict) {
         let place = usize::from(question.profile.0);

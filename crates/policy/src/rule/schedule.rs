@@ -51,7 +51,7 @@ impl TimeTest {
     }
 }
 
-/// A time zone by its name in the built-in tz database.
+/// A time zone that has a name in the built-in tz database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedTimeZone {
     zone: TimeZone,

@@ -29,7 +29,7 @@ pub(super) struct Rests {
     lists: Vec<Box<[Candidate]>>,
 }
 
-/// The rules that may match a question, by what they require.
+/// The rules that may match a question, grouped by their requirements.
 pub(super) struct Candidates<'a> {
     /// Rules that require neither name nor type.
     pub(super) rest: &'a [Candidate],

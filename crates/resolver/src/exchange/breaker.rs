@@ -59,7 +59,7 @@ impl Breaker {
         false
     }
 
-    /// Returns whether the server answered within the last `ms`.
+    /// Returns whether the server answered within the last `ms` milliseconds.
     pub(crate) fn answered_within(&self, ms: u64, now_ms: u64) -> bool {
         self.last_reply_ms.is_some_and(|reply| now_ms < reply + ms)
     }

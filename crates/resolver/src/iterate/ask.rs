@@ -467,7 +467,8 @@ impl Walker {
             && self.io.look_up(Side::Zone, zone, Rtype::DNSKEY).await.is_none()
     }
 
-    /// Queries servers with known addresses once, for data that is not the question itself.
+    /// Queries servers with known addresses once, for data that the resolution needs, other than
+    /// the answer.
     pub(crate) async fn ask_once(
         &mut self,
         cut: &Cut,

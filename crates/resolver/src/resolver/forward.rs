@@ -193,8 +193,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// If no other upstream is left, queries an upstream in lower case that returned an error for
-    /// mixed case. Returns `false` if there is no such upstream.
+    /// If no other upstream is left, repeats the query in lower case to an upstream that returned
+    /// an error for mixed case. Returns `false` if there is no such upstream.
     pub(super) fn ask_in_lower_case(&mut self, at: u32, cx: &mut Context<'_, W>) -> bool {
         let exchange = &mut self.tasks[at].exchange;
         let left = exchange.minding_case & !exchange.lower_case;

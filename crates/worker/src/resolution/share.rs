@@ -13,7 +13,8 @@ const PLACES: usize = 4096;
 /// Maximum number of waiting queries of one client in one worker, over UDP and without a valid
 /// cookie (the same as Unbound's wait-limit).
 const MAX_WAITING: u16 = 1000;
-/// Number of waiting queries that a network of clients may have in any case.
+/// Number of waiting queries that a network of clients may always have, even if there is little
+/// free capacity.
 const NETWORK_WAITING: usize = 64;
 
 /// Counts waiting queries by client and by network.
