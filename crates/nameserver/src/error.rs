@@ -42,7 +42,7 @@ pub enum StateError {
         /// The reason given by the system.
         source: io::Error,
     },
-    /// The image, which has all compiled lists, is unusable.
+    /// The image, a block of octets with all compiled lists, is unusable.
     #[error(transparent)]
     Image(#[from] ImageError),
     /// The geo database cannot be read.

@@ -44,8 +44,8 @@ pub struct NameServer {
     pub transfers: Arc<TransferLedger>,
     /// Waiting updates of zones.
     pub updates: UpdateQueue,
-    /// Number of times that proven facts were removed from the caches: workers then forget their
-    /// conclusions from these facts.
+    /// Number of times that workers had to forget validated keys and NSEC ranges, because records
+    /// were removed from the caches.
     forgotten: AtomicU64,
     current: Mutex<Arc<Snapshot>>,
     /// The previous snapshots that workers may still use.
@@ -99,7 +99,7 @@ impl NameServer {
         self.revision.load(Ordering::Acquire)
     }
 
-    /// Returns how often workers had to forget proven facts.
+    /// Returns how often workers had to forget validated keys and NSEC ranges.
     #[inline]
     pub fn forgotten(&self) -> u64 {
         self.forgotten.load(Ordering::Acquire)

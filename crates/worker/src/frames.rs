@@ -1,4 +1,4 @@
-//! Answers the queries of a connection one by one, as
+//! Answers the queries of connections one by one, as
 //! [`Datagrams`](avocet_nameserver::datagrams::Datagrams) answers a batch of datagrams.
 
 use avocet_nameserver::close::{Delivery, Ended, close};
@@ -17,7 +17,7 @@ pub(super) struct Frames<'w> {
     pub(super) path: QueryPath<'w>,
     /// The worker's counters, borrowed from the outbox.
     pub(super) metrics: &'w WorkerMetrics,
-    /// The time that the queries of one connection may take in this turn of the event loop.
+    /// The time that the queries of connections may take in this turn of the event loop.
     pub(super) allowance: &'w mut Allowance,
 }
 

@@ -148,7 +148,7 @@ impl<'p> PolicySources<'p> {
 }
 
 /// The configuration that decides the answers of a profile. The lists in force and the groups are
-/// not part of it: they are facts of the profile.
+/// not part of it: they are properties of the profile.
 #[derive(PartialEq)]
 struct Judged<'p> {
     block: &'p BlockConfig,
@@ -208,7 +208,7 @@ impl<'p> Judged<'p> {
 impl Policy {
     /// Builds the policy, or returns `None` if nothing is filtered. `entrances` has the listener's
     /// name for each address of the server, and an empty name for addresses of `[server]`. Profiles
-    /// keep their numbers from the policy `before` if their facts are the same.
+    /// keep their identifiers from the policy `before` if their properties are the same.
     ///
     /// # Errors
     /// The clients have too many different profiles.

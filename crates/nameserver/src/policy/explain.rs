@@ -286,7 +286,7 @@ impl Policy {
         self.program.rules().iter().filter(|rule| rule.reads_answer()).count()
     }
 
-    /// Returns the facts of each [profile](Policy::profile) as text.
+    /// Returns the properties of each [profile](Policy::profile) as text.
     pub fn meanings(&self) -> String {
         self.clients.meanings()
     }

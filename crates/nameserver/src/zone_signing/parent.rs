@@ -61,7 +61,7 @@ impl ParentView {
         is_fresh.then_some(ParentDs { tags: &seen.tags, ttl_secs: seen.ttl_secs })
     }
 
-    /// Removes the facts that the version just published has taken into account.
+    /// Removes the knowledge that the version just published has taken into account.
     pub(super) fn clear(&mut self) {
         (self.seen, self.word) = (None, None);
     }

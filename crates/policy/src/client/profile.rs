@@ -1,4 +1,4 @@
-//! Profiles: interned sets of all facts about a client that the policy depends on.
+//! Profiles: sets of all facts about a client that the policy depends on, each stored once.
 //!
 //! Two queries with the same profile agree on every [`ClientTest`] and on the lists in force. A
 //! profile combines a *subject* and an *origin*. The subject depends on the client's address, and

@@ -18,7 +18,7 @@ pub(super) const MAX_ENTRIES: usize = 16 << 20;
 /// Maximum number of lines of one list that are kept if they say the same about the same name.
 pub(super) const MAX_REPEATS: usize = 32;
 /// Maximum number of lines of one list that are kept for one name or pattern. All of them are read
-/// for each query of the name.
+/// for each query for the name.
 pub(super) const MAX_LINES_A_NAME: usize = 256;
 /// Maximum number of distinct sets of modifiers of all lists together.
 pub(super) const MAX_MODIFIERS: usize = 1 << 20;

@@ -84,7 +84,7 @@ pub(super) enum ClientStep {
     Test(u32),
     Const(bool),
     Not,
-    /// Whether all of this number of preceding values are true.
+    /// The conjunction of this number of preceding values.
     All(u32),
     Any(u32),
     If,

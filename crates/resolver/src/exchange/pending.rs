@@ -36,7 +36,8 @@ pub(crate) enum Owner {
 pub(crate) struct PendingQuery {
     pub(crate) owner: Owner,
     pub(crate) socket: SocketId,
-    /// The index key made of socket and ID. Only for a query on a shared socket.
+    /// The key in the hash index, made of socket and ID. It is only used for a query on a shared
+    /// socket.
     key: u64,
     /// The server's index among the candidates of the owner.
     pub(crate) place: u8,

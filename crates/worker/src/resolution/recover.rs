@@ -46,7 +46,7 @@ impl Resolution {
         abandoned.into_iter().for_each(|question| self.resume(question, turn));
     }
 
-    /// Queues the query of each client that waits for this question again. Ends the queries that
+    /// Queues again the query of each client that waits for this question. Ends the queries that
     /// were already resumed once.
     fn resume<D: Deliver>(&mut self, question: Abandoned<Waiter>, turn: &mut WorkerTurn<'_, D>) {
         let Abandoned { question, hash, dnssec_ok, checking_disabled, ecs, waiters } = question;

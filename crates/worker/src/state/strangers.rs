@@ -1,4 +1,4 @@
-//! The queue of clients that must be looked up: from the workers to the thread that does so.
+//! The queue of clients that must be looked up: from the workers to the thread that looks them up.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
