@@ -454,8 +454,8 @@ impl Plan {
         self.sets.get(servers).map(|&rule| Route { rule, apex_len: 1 })
     }
 
-    /// Returns whether any rule sends the addresses of clients to its servers. In most plans none
-    /// does, which makes questions cheaper.
+    /// Returns whether any rule sends the addresses of clients to its servers. Most plans have no
+    /// such rule; their questions then need less work.
     #[inline]
     pub(crate) fn has_introductions(&self) -> bool {
         self.has_introductions

@@ -48,7 +48,8 @@ impl Token {
                 (kind, endpoint.0, number)
             }
         };
-        // The identifiers of servers always fit into 24 bits, because a resolver has fewer servers.
+        // The identifiers of servers are indices. They fit into 24 bits, because a resolver has
+        // fewer servers.
         kind << 56 | u64::from(number & MAX_NUMBER) << 32 | u64::from(socket)
     }
 

@@ -24,8 +24,8 @@ impl<'c, 'q> ShownHosts<'c, 'q> {
         Some(Self { cx, query, until_secs: Cell::new(u32::MAX) })
     }
 
-    /// Returns whether the answer may contain the addresses (records of this type) of a name: if
-    /// the policy would not block a query of the client for these records.
+    /// Returns whether the answer may contain the addresses (records of this type) of a name. This
+    /// is the case if the policy would not block a query of the client for these records.
     pub(super) fn show(&self, qname: FoldedName<'_>, qtype: Rtype) -> bool {
         let Self { cx, query, until_secs } = self;
         let Some(policy) = &cx.state.policy else { return true };

@@ -56,9 +56,9 @@ pub(super) enum Names {
 /// A test that is evaluated for each query.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Leaf {
-    /// The condition on clients that has this index holds.
+    /// The condition on clients at this index holds.
     Client(u32),
-    /// The condition on the time that has this index holds.
+    /// The condition on the time at this index holds.
     Window(u32),
     Type(Vec<u16>),
     Class(Vec<u16>),
@@ -80,7 +80,7 @@ pub(super) enum Leaf {
 /// A step of a condition on the client, in postfix order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum ClientStep {
-    /// The result of the test on clients that has this index.
+    /// The result of the test on clients at this index.
     Test(u32),
     Const(bool),
     Not,

@@ -100,8 +100,8 @@ impl Hours {
         (self.from..self.until).contains(&now)
     }
 
-    /// Returns whether the condition on the time that has this index holds, and the Unix second
-    /// until which this is certain.
+    /// Returns whether the condition on the time at this index holds, and the Unix second until
+    /// which this is certain.
     #[inline]
     pub(super) fn of(&self, window: u32) -> (bool, u64) {
         self.windows.get(window as usize).copied().unwrap_or((false, 0))

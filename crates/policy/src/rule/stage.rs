@@ -65,7 +65,7 @@ impl Stage {
         if self.asks_for_levels { labels(name).count() } else { 0 }
     }
 
-    /// Returns the rules that may match the question, judging by its name, type and client.
+    /// Returns the rules that may match the question, according to its name, type and client.
     #[inline]
     pub(super) fn candidates<'a>(
         &'a self,

@@ -303,7 +303,8 @@ impl Walker {
         (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
     }
 
-    /// Returns the settings of recursion, which every plan with walks has.
+    /// Returns the settings of recursion; without recursion (as with DNS64 alone), settings with
+    /// all features off.
     pub(crate) fn recursion(&self) -> &Recursion {
         static NONE: Recursion = Recursion::NONE;
         self.bound.plan.recursion.as_deref().unwrap_or(&NONE)
