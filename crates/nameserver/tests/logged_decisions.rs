@@ -1,6 +1,6 @@
-//! The entry of the query log for every action of rules and policy zones: who decided, the extended
-//! error and the stage are those of the rehearsal (`why`) and of the client's reply, for the first
-//! answer and for one from the cache.
+//! The entry of the query log for every action of rules and policy zones. Its decider, extended
+//! error and stage must equal those of a simulated query (`why`) and of the client's reply, for the
+//! first answer and for a cached answer.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 

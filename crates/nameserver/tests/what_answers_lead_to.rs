@@ -1,5 +1,5 @@
-//! Names and addresses in answers: if the policy blocks one of them, the answer is not given,
-//! whatever else it contains.
+//! Names and addresses in answers: if the policy blocks one of them, the client does not get the
+//! answer, regardless of its other records.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 

@@ -1,5 +1,5 @@
-//! Zones that only some clients see: who gets which, and that no cache gives an answer of one view
-//! to a client of another.
+//! Zones that only some clients see: each client gets its zones, and no cache gives an answer of
+//! one view to a client of another view.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 

@@ -1,7 +1,8 @@
-//! What a miss costs without I/O: submit, query, reply, RRset cache, answer.
+//! The cost of a query that no cache answers, without I/O: submit, query, reply, RRset cache,
+//! answer.
 //!
-//! `cargo bench -p avocet-resolver` prints the median of nanoseconds a miss over rounds of
-//! [`BATCH`] misses that are all in flight at once.
+//! `cargo bench -p avocet-resolver` prints the median of the nanoseconds per query over rounds of
+//! [`BATCH`] queries that are all in flight at once.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -46,7 +47,8 @@ fn plan() -> Plan {
     Plan::new(vec![rule], settings).expect("a plan")
 }
 
-/// The reply to a query: one address. Its OPT follows the question in the query as in the reply.
+/// Writes the reply to a query: one address. In the query and in the reply, OPT follows the
+/// question.
 fn reply_to(query: &[u8], out: &mut Vec<u8>) {
     let opt_at = query.len() - 23;
     out.clear();

@@ -1,9 +1,9 @@
-//! What replies of 64 KiB cost that a server fills with whatever is dear to read.
+//! The cost of replies of 64 KiB that a server fills with records that are expensive to read.
 //!
-//! `cargo bench -p avocet-resolver --bench hostile` prints, for each kind, how many of them one
-//! question takes and the time of one, the least of [`ROUNDS`] questions. One is to take 1 ms at
-//! most, and a question 20 ms. The test
-//! `a_reply_of_64_kib_and_a_question_cost_bounded_instructions` holds both by counts of
+//! `cargo bench -p avocet-resolver --bench hostile` prints, for each kind of reply, how many
+//! replies one question reads, and the time for one reply: the minimum of [`ROUNDS`] questions. A
+//! reply may take 1 ms at most, and a question 20 ms. The test
+//! `a_reply_of_64_kib_and_a_question_cost_bounded_instructions` checks both limits by counts of
 //! instructions.
 
 #![expect(clippy::unwrap_used, reason = "a failure is the bench's result")]
@@ -33,8 +33,8 @@ fn main() {
     }
 }
 
-/// Asks a question of eleven labels. Returns how many such replies it took, and the time for all
-/// replies.
+/// Resolves a question of eleven labels. Returns the number of these replies that the resolver
+/// read, and the time for all of them.
 fn ask(reply: Reply) -> (u32, Duration) {
     let mut world = World::new(Recursion { qname_minimisation: true, ..recursion() });
     let down: &[&str] = &["au example. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];

@@ -1,5 +1,5 @@
-//! What Pi-hole reads from a subscribed list: `src/tools/gravity-parseList.c` of FTL at commit
-//! 04742405, after `gravity.sh` of version 6 has removed comments.
+//! The lines that Pi-hole reads from a subscribed list: `src/tools/gravity-parseList.c` of FTL at
+//! commit 04742405, after `gravity.sh` of version 6 has removed comments.
 
 use avocet_policy::list::Format::{Adblock, Domains, Hosts};
 

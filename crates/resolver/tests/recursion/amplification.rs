@@ -1,5 +1,5 @@
-//! Queries that one question causes in the worst case: no more than so many (S9, S10, S12), names
-//! minimised.
+//! The number of queries that one question causes in the worst case, with QNAME minimisation (S9,
+//! S10 and S12 in tests/SECURITY.md).
 
 use avocet_resolver::Recursion;
 use avocet_testkit::{Query, Response};
@@ -18,7 +18,7 @@ fn borrowed(lines: &[String]) -> Vec<&str> {
     lines.iter().map(String::as_str).collect()
 }
 
-/// Asks and checks the number of queries that this causes.
+/// Resolves a question, and checks the number of queries that it causes.
 #[track_caller]
 fn check(world: &mut World, question: &str, rcode: Rcode, most: usize) -> Answer {
     let answer = world.resolve(question);
@@ -28,7 +28,8 @@ fn check(world: &mut World, question: &str, rcode: Rcode, most: usize) -> Answer
     answer
 }
 
-/// Delegations of names below attack. to servers below victim., where none of them has an address.
+/// Returns a world with delegations of names below attack. to servers below victim. that have no
+/// address.
 fn to_missing_servers(count: u32) -> World {
     let mut world = world();
     let referral: Vec<String> =
@@ -54,7 +55,8 @@ fn camp_of_forty_servers_without_an_address_costs_6_queries() {
     assert_eq!(answer.ede, Some(22));
 }
 
-/// As in NXNS, where the domain of the servers does not exist, or the servers have a domain each.
+/// As in NXNSAttack: the domain of the servers does not exist, or each server has a domain of its
+/// own.
 #[test]
 fn servers_without_an_address_in_domains_that_do_not_exist_cost_6_queries() {
     for server in ["ns{}.gone.victim.", "ns{}.gone.a.b.victim.", "ns.gone{}.b.victim."] {

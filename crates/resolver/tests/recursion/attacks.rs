@@ -1,4 +1,5 @@
-//! What somebody can do who sends forged replies, or serves zones to harm others, by recursion.
+//! Attackers that send forged replies, or that serve zones in order to harm others, against
+//! recursion.
 
 use std::collections::HashMap;
 
@@ -13,8 +14,8 @@ use crate::world::{World, authority, recursion, settings};
 
 const TO_EXAMPLE: &[&str] = &["au example. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];
 
-/// The probability that chi-square of `degrees` degrees exceeds this is below 0.001 (Wilson and
-/// Hilferty's approximation, z = 3.09).
+/// Returns a limit that chi-square with `degrees` degrees of freedom exceeds with a probability
+/// below 0.001 (approximation of Wilson and Hilferty, z = 3.09).
 fn chi_square_limit(degrees: f64) -> f64 {
     let ninth = 2.0 / (9.0 * degrees);
     degrees * (1.0 - ninth + 3.09 * ninth.sqrt()).powi(3)
@@ -29,7 +30,7 @@ fn check_uniform(counts: &[u32]) {
     assert!(chi < limit, "{chi} of {limit}");
 }
 
-/// The root and example. at .2, which has one address for all names.
+/// Returns a world with the root and with example. at .2, which has one address for all names.
 fn world() -> World {
     let mut world = World::new(recursion());
     world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE)]));
@@ -40,7 +41,7 @@ fn world() -> World {
     world
 }
 
-/// IDs and the case of letters of so many queries.
+/// Returns the IDs and the letter case of this number of queries.
 fn drawn(seed: u8, count: u32) -> Vec<(u16, u32)> {
     let mut world = World::with_plan(
         seed,
@@ -64,7 +65,7 @@ fn drawn(seed: u8, count: u32) -> Vec<(u16, u32)> {
         .collect()
 }
 
-/// Each query has a socket of its own besides, whose port the kernel's owner draws: 16 bits more.
+/// Each query also has its own socket, whose random port adds 16 bits.
 #[test]
 fn ids_and_letters_of_100000_recursive_queries_are_uniform_and_independent() {
     let draws = drawn(11, 100_000);
@@ -158,7 +159,7 @@ fn no_query_offers_more_than_1232_octets() {
         world.resolve(&format!("n{number}.example. A"));
     }
     for sent in &world.sent {
-        // OPT is the last record; its owner is the root, its class the size.
+        // OPT is the last record. Its owner is the root, and its class is the UDP size.
         let opt = sent.octets.windows(3).rposition(|octets| octets == [0, 0, 41]).unwrap();
         let size = u16::from_be_bytes([sent.octets[opt + 3], sent.octets[opt + 4]]);
         assert!(size <= 1_232, "{size}");
@@ -194,7 +195,7 @@ fn addresses_of_no_host_in_glue_are_never_asked() {
     assert_eq!(world.take_sent(), Vec::<String>::new(), "what was cached is there");
 }
 
-/// A delegation of 1,500 servers without an address, below a name that exists (CVE-2022-3204).
+/// A delegation to 1,500 servers without an address, below a name that exists (CVE-2022-3204).
 #[test]
 fn a_delegation_to_1500_servers_costs_few_queries() {
     for count in [40, 100, 1_500] {
@@ -229,7 +230,7 @@ pub(crate) fn rule(zone: &str, last: u8) -> ZoneRule {
     }
 }
 
-/// Forwarded and recursive names have no common cache of who serves what (MaginotDNS).
+/// Forwarding and recursion do not share cached delegations (MaginotDNS).
 #[test]
 fn a_forwarder_is_not_believed_about_the_zones_of_others() {
     let plan = Plan::new(vec![rule("x.test.", 8)], settings()).unwrap().with_recursion(recursion());
@@ -291,7 +292,8 @@ fn a_denial_of_ds_records_from_above_does_not_deny_a_stub_zone() {
     answer.check(Rcode::NOERROR, &["answer www.corp.test. 300 A 198.51.100.9"]);
 }
 
-/// A world with the stub zone corp.test. at .9, the zone test. above it at .4, and evil. at .5.
+/// Returns a world with the stub zone corp.test. at .9, the zone test. above it at .4, and evil. at
+/// .5.
 fn world_with_stub() -> World {
     let stub = StubZone {
         zone: name("corp.test.").into(),
@@ -328,8 +330,7 @@ fn a_dname_from_above_does_not_reach_into_a_stub_zone() {
     assert_eq!(world.take_sent(), ["9: www.corp.test. A"]);
 }
 
-/// A forwarder of all names says that a name leads into a zone whose servers the configuration
-/// names.
+/// A forwarder for all names sends an alias into a zone with configured servers.
 #[test]
 fn a_forwarder_is_not_believed_about_a_stub_zone() {
     let stub = StubZone {
@@ -353,8 +354,8 @@ fn a_forwarder_is_not_believed_about_a_stub_zone() {
     assert_eq!(world.take_sent(), ["8: www.example. A", "9: a.corp.test. A"]);
 }
 
-/// The parent answers for DS records, which are queried at its forwarder: an alias there says
-/// nothing about the name in the zone below.
+/// The parent answers questions for DS records, so its forwarder is queried. An alias in that
+/// answer shows nothing about the name in the child zone.
 #[test]
 fn an_alias_in_place_of_ds_records_does_not_reach_into_a_stub_zone() {
     let stub = StubZone {
@@ -376,8 +377,8 @@ fn an_alias_in_place_of_ds_records_does_not_reach_into_a_stub_zone() {
     assert_eq!(world.take_sent(), ["9: corp.test. A"]);
 }
 
-/// Names that are taken out of a rule are resolved from the root: the rule's servers say nothing of
-/// them.
+/// Names that are excepted from a rule are resolved from the root. Data from the servers of the
+/// rule does not apply to them.
 #[test]
 fn a_forwarders_dname_and_nxdomain_do_not_reach_into_a_zone_that_is_excepted() {
     let excepted = ZoneRule { exception: true, upstreams: Vec::new(), ..rule("open.test.", 8) };
@@ -406,7 +407,7 @@ fn a_zone_taken_away_from_above_is_gone_when_its_delegation_expires() {
     let mut world = World::new(recursion());
     let down: &[&str] = &["au ghost. 100 NS ns.ghost.", "ad ns.ghost. 100 A 192.0.2.2"];
     world.serve(1, authority(".", &[("*ghost. A", down)]));
-    // The child refreshes its own NS RRset with each answer, for a day.
+    // With each answer, the child sends its own NS RRset with a TTL of one day.
     let refresh = |query: &Query| {
         let answer = format!("{} 10 A 198.51.100.1", query.qname);
         let response = Response::to(query).flags(AA).answer(&answer);
@@ -430,7 +431,8 @@ fn a_zone_taken_away_from_above_is_gone_when_its_delegation_expires() {
     assert!(revoked_at_secs.is_some_and(|secs| secs <= 120), "{revoked_at_secs:?}");
 }
 
-/// Phoenix domains: what a zone says of one below it dies with the zone.
+/// Phoenix domains: a delegation expires at the latest with the delegation of the zone that sent
+/// it.
 #[test]
 fn a_delegation_below_a_zone_that_was_taken_away_goes_with_it() {
     let mut world = World::new(recursion());
@@ -455,8 +457,8 @@ fn a_delegation_below_a_zone_that_was_taken_away_goes_with_it() {
     assert_eq!(world.resolve("n2.sub.ghost. A").rcode, Rcode::NXDOMAIN);
 }
 
-/// Names that are all alike to a hash of their letters' sums are no dearer than others: the keys of
-/// all maps are drawn.
+/// Names with equal hashes under a simple sum of letters cost no more than other names, because the
+/// hash keys of all maps are random.
 #[test]
 fn equal_questions_of_many_names_cost_a_query_each() {
     let mut world = world();

@@ -1,5 +1,5 @@
-//! Servers, networks and clocks that are out of order, by recursion: what is answered nevertheless,
-//! and at what cost.
+//! Failures of servers, networks and clocks during recursion: the answers, and the number of
+//! queries.
 
 use avocet_resolver::{Endpoint, Plan, Strategy, Transport, ZoneRule};
 use avocet_testkit::{Faults, Query, Response};
@@ -10,7 +10,8 @@ use crate::attacks::rule;
 use crate::dns64::dns64;
 use crate::world::{World, authority, recursion, settings};
 
-/// The root, and test. at these, which all have an address for every name.
+/// Returns a world with the root, and with test. at these servers, which have an address for every
+/// name.
 fn world(faults: Faults, servers: &[u8]) -> World {
     let mut world = World::with_faults(recursion(), faults);
     let mut down: Vec<String> =
@@ -87,7 +88,7 @@ fn servers_that_are_back_are_found_at_once() {
 fn slow_reordered_and_duplicated_replies_answer_each_question_once() {
     let mut world = world(Faults { loss: 0, duplicate: 20, delay_ms: 250, jitter_ms: 200 }, &[2]);
     for number in 0..100 {
-        // That there is one answer each is checked by the world itself.
+        // The world itself checks that there is one answer to each question.
         assert_eq!(world.resolve(&format!("n{number}.test. A")).rcode, Rcode::NOERROR);
     }
 }
@@ -120,7 +121,8 @@ fn a_reply_truncated_over_tcp_is_not_used_and_another_server_is_asked() {
     assert_eq!((answer.rcode, &answer.records[..]), (Rcode::SERVFAIL, &[][..]));
 }
 
-/// Their silence to EDNS says nothing of the network, although they do answer without.
+/// That these servers do not answer queries with EDNS shows nothing about the network, although
+/// they answer queries without EDNS.
 #[test]
 fn servers_that_drop_queries_with_edns_are_no_loss_of_the_network() {
     let mut world = world(Faults::NONE, &[2, 3]);
@@ -209,7 +211,7 @@ fn a_server_that_drops_questions_with_upper_case_letters_is_asked_without() {
     assert!(answer.took_ms <= 5_000, "{} ms", answer.took_ms);
 }
 
-/// Aliases that a forwarder tells one by one: each costs a query.
+/// The forwarder sends the aliases one by one, so that each costs a query.
 #[test]
 fn where_the_first_forwarder_is_slow_one_question_goes_on_at_the_next() {
     let upstream =
@@ -264,7 +266,7 @@ fn a_walk_asks_a_forwarder_in_reserve_only_where_the_other_is_silent() {
     }
 }
 
-/// A want of descriptors or buffers of our own.
+/// This host lacks file descriptors or buffers.
 #[test]
 fn what_cannot_be_sent_for_want_of_our_own_is_sent_later_and_no_server_is_blamed() {
     let mut world = world(Faults::NONE, &[2]);
@@ -326,7 +328,7 @@ fn one_living_root_server_of_the_hints_is_enough_and_none_means_servfail_in_time
     }
 }
 
-/// The wall clock is not what TTLs go by.
+/// TTLs do not depend on the wall clock.
 #[test]
 fn a_wall_clock_that_steps_changes_no_ttl() {
     let mut world = world(Faults::NONE, &[2]);

@@ -1,4 +1,5 @@
-//! Chains of trust: cuts that no referral shows, aliases beside proofs, and limits of one question.
+//! Chains of trust: zone cuts without a referral, aliases together with proofs, and the limits of
+//! one question.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,7 +22,8 @@ fn soa(apex: &str) -> String {
     format!("{apex} 300 SOA {SOA_DATA}")
 }
 
-/// The delegation of a zone to a server at 192.0.2.x, with these records of its authority section.
+/// Returns the delegation of a zone to a server at 192.0.2.x, with these further records in the
+/// authority section.
 fn referral(zone: &str, last: u8, beside: &[String]) -> Vec<String> {
     let mut records = vec![format!("au {zone} 300 NS ns.{zone}")];
     records.extend(beside.iter().cloned());
@@ -29,13 +31,13 @@ fn referral(zone: &str, last: u8, beside: &[String]) -> Vec<String> {
     records
 }
 
-/// An RRSIG record that verifies with no key, by this signer.
+/// Returns an RRSIG record by this signer that no key verifies.
 fn forged_signature(owner: &str, signer: &str) -> String {
     format!("an {owner} 300 RRSIG A 15 2 300 20270401000000 20260101000000 1 {signer} AAAA")
 }
 
-/// Everything is forwarded to a server that knows these answers, and validated by the keys of
-/// `root`.
+/// Returns a world in which everything is forwarded to a server with these answers, and validated
+/// with the keys of `root`.
 fn forwarded_world(root: &Zone, answers: &[(&str, &[String])]) -> World {
     let plan = Plan::new(vec![rule(".", 8)], settings()).unwrap();
     let plan = plan.with_recursion(Recursion { validation: Some(validation(root)), ..recursion() });
@@ -45,9 +47,9 @@ fn forwarded_world(root: &Zone, answers: &[(&str, &[String])]) -> World {
     world
 }
 
-/// The forwarder gives a signature by www.example., so that DS records are asked for there. To that
-/// question it gives this unsigned alias, and then the denial of DS at www.example. that the zone
-/// has.
+/// Checks a forwarder that sends a signature by www.example., so that the DS records of this name
+/// are queried. The forwarder answers that query with this unsigned alias, followed by the zone's
+/// denial of DS at www.example.
 #[track_caller]
 fn check_alias_before_a_denial(alias: &[&str]) {
     let (root, example, evil) = (Zone::new("."), Zone::new("example."), Zone::new("evil."));
@@ -91,9 +93,9 @@ fn an_unsigned_alias_before_a_proof_that_there_are_no_ds_records_is_not_kept_as_
     ]);
 }
 
-/// A reply of a forwarder with an alias out of one unsigned zone into another answers its question,
-/// without a query for the target, and tells nothing to other questions: who forges a reply for one
-/// name would have the other, too (S5).
+/// A forwarder sends an alias from one unsigned zone into another. The reply answers its question
+/// without a query for the target, but does not answer other questions. Otherwise, an attacker that
+/// forges the reply for one name could also forge the other name (S5 in tests/SECURITY.md).
 #[test]
 fn insecure_data_behind_a_forwarders_alias_answers_this_question_only() {
     let root = Zone::new(".");
@@ -123,15 +125,15 @@ fn insecure_data_behind_a_forwarders_alias_answers_this_question_only() {
     assert_eq!(world.take_sent(), ["8: cdn.org. A"]);
 }
 
-/// A server of com. that also serves co.com. and refers to shop.co.com.: no referral to co.com. is
-/// ever seen.
+/// A server of com. that also serves co.com., and sends a referral to shop.co.com. There is never a
+/// referral to co.com.
 struct SharedServer {
     root: Zone,
     com: Zone,
-    /// What it says of DS records at co.com. and shop.co.com.
+    /// The answers to queries for DS records at co.com. and shop.co.com.
     co_ds: Vec<String>,
     shop_ds: Vec<String>,
-    /// What it says beside the delegation of shop.co.com.
+    /// The records that accompany the delegation of shop.co.com.
     beside: Vec<String>,
 }
 
@@ -217,7 +219,7 @@ fn names_below_an_unsigned_zone_on_the_servers_of_its_signed_parent_are_found() 
 
 #[test]
 fn a_cut_that_no_referral_shows_is_found_without_a_hint() {
-    // DS records that nobody signed, as a zone that was signed once may still have them.
+    // The DS records are unsigned, as they may be in a zone that was signed before.
     let shop = Zone::new("shop.co.com.");
     let unsigned = format!("an {}", shop.ds());
     SharedServer {
@@ -266,9 +268,9 @@ fn a_denial_of_ds_without_proof_stays_bogus_where_no_zone_lies_between() {
     }
 }
 
-/// A world where zone example. is signed and its delegation known, but no keys. Aliases below
-/// attack., where nothing is validated, lead to www.example.: the last one has so many labels more
-/// than its zone.
+/// Returns a world where the zone example. is signed and its delegation is cached, but not its
+/// keys. Aliases below attack., where nothing is validated, lead to www.example. The name at the
+/// end of the aliases has this number of labels more than its zone.
 fn world_with_costly_aliases(labels: usize) -> (World, String) {
     let setup = Setup::new();
     let mut validation = validation(&setup.root);
@@ -349,8 +351,8 @@ fn a_lack_of_sockets_leaves_the_chain_of_a_zone_whole() {
     assert!(world.resolve("nothing.example. A").authentic);
 }
 
-/// A world with an anchor for sub.example., too, whose zone is gone: example. denies the name in
-/// this way.
+/// Returns a world that also has an anchor for sub.example., a zone that no longer exists: example.
+/// sends this denial of the name.
 fn world_with_an_anchor_for_a_zone_that_is_gone(denial: &[String]) -> World {
     let setup = Setup::new();
     let anchor = Zone::new("sub.example.").ds().replacen(" 300 ", " IN ", 1);
@@ -383,13 +385,13 @@ fn an_anchor_for_a_zone_that_is_gone_gives_way_to_the_proof_of_the_zone_above() 
     world.take_sent();
     assert!(world.resolve("mail.sub.example. A").authentic);
     assert_eq!(world.take_sent(), Vec::<String>::new(), "the denial is kept");
-    // Without the proof nothing takes the anchor away.
+    // Without the proof, the anchor stays in use.
     let mut world = world_with_an_anchor_for_a_zone_that_is_gone(&setup.nothing[..2]);
     assert_eq!(world.resolve("www.sub.example. A").rcode, Rcode::SERVFAIL);
 }
 
-/// The zone above child.example. denies its DS records with more iterations than are computed, for
-/// a minute.
+/// The parent of child.example. denies its DS records with more NSEC3 iterations than the resolver
+/// computes. The denial is valid for a minute.
 #[test]
 fn an_insecure_verdict_ends_with_the_records_that_it_rests_on() {
     let setup = Setup::new();
@@ -432,8 +434,8 @@ fn an_insecure_verdict_ends_with_the_records_that_it_rests_on() {
     assert!(world.resolve("www.child.example. A").authentic);
 }
 
-/// Zone example. with the wildcard alias *.wild.example. and two servers. The first answer for it
-/// has no signatures.
+/// Returns a world with two servers of example., which has the wildcard alias *.wild.example. The
+/// first reply with the alias has no signatures.
 fn world_with_a_wildcard_alias() -> World {
     let setup = Setup::new();
     let mut world = setup.world(|_| {});
@@ -487,7 +489,7 @@ fn world_with_a_wildcard_alias() -> World {
     world
 }
 
-/// RFC 1034 §4.3.3: where a wildcard answers, no zone begins.
+/// A wildcard does not apply at or below a zone cut (RFC 1034 §4.3.3).
 #[test]
 fn an_alias_by_a_wildcard_shows_that_no_zone_begins_at_its_name() {
     let mut world = world_with_a_wildcard_alias();
@@ -505,7 +507,7 @@ fn an_alias_by_a_wildcard_shows_that_no_zone_begins_at_its_name() {
     assert!(asked_for_ds <= 2, "once for each answer at most: {sent:?}");
 }
 
-/// Who recurses for us finds the servers of the zone above itself: no name above is asked for.
+/// A forwarder finds the servers of the parent zone itself, so no query for an ancestor is needed.
 #[test]
 fn a_forwarder_that_gives_an_alias_for_ds_records_is_not_asked_label_by_label() {
     let root = Zone::new(".");
@@ -527,8 +529,8 @@ fn a_forwarder_that_gives_an_alias_for_ds_records_is_not_asked_label_by_label() 
     assert_eq!(world.take_sent(), ["8: alias.a.b. DS", "8: . DNSKEY", "8: www.a.b. DS"]);
 }
 
-/// Otherwise a slow forwarder takes two round trips for each zone of a chain, and deep chains take
-/// longer than a question may.
+/// Without this, a slow forwarder would take two round trips for each zone of a chain, and deep
+/// chains would exceed the time of a question.
 #[test]
 fn a_forwarder_is_asked_for_the_keys_of_a_signer_along_with_its_ds_records() {
     let (root, test, below) = (Zone::new("."), Zone::new("test."), Zone::new("below.test."));
@@ -556,8 +558,8 @@ fn a_forwarder_is_asked_for_the_keys_of_a_signer_along_with_its_ds_records() {
     assert_eq!(sent.len(), answers.len(), "{sent:?}");
 }
 
-/// What may not be kept serves the question that found it out: all is asked for once, although no
-/// TTL is above 0.
+/// Data that must not be cached still serves the question that fetched it: each query is sent only
+/// once, although all TTLs are 0.
 #[test]
 fn the_end_of_a_chain_is_looked_for_once_by_a_question() {
     let root = Zone::new(".");

@@ -24,7 +24,7 @@ fn world() -> World {
     world
 }
 
-/// What its servers, or those that are forwarded to, say of names.
+/// The answers of the authoritative servers or of the forwarder.
 const NAMES: &[(&str, &[&str])] = &[
     ("four.example. A", &["an four.example. 600 A 192.0.2.33"]),
     ("six.example. AAAA", &["an six.example. 600 AAAA 2001:db8::1"]),
@@ -36,7 +36,7 @@ const NAMES: &[(&str, &[&str])] = &[
     ("33.2.0.192.in-addr.arpa. PTR", &["an 33.2.0.192.in-addr.arpa. 60 PTR four.example."]),
 ];
 
-/// A world where all names are forwarded to one server.
+/// Returns a world where all names are forwarded to one server.
 fn forwarding() -> World {
     let plan = Plan::new(vec![rule(".", 8)], settings()).unwrap().with_dns64(dns64());
     let mut world = World::with_plan(7, plan);
@@ -78,7 +78,7 @@ fn names_without_addresses_and_names_that_do_not_exist_stay_so() {
     world.resolve("none.example. AAAA").check(Rcode::NXDOMAIN, &[soa]);
 }
 
-/// RFC 6147 §5.1.6: an error of the question for A is the answer.
+/// If the query for A fails, its error is the answer (RFC 6147 §5.1.6).
 #[test]
 fn a_forged_ipv4_address_is_a_failure_and_not_the_lack_of_an_ipv6_address() {
     let setup = Setup::new();

@@ -1,5 +1,5 @@
-//! Unilateral probing of authoritative servers over TLS (RFC 9539): queries leave encrypted once a
-//! server has answered over TLS, and no client waits for it.
+//! Unilateral probing of authoritative servers over TLS (RFC 9539): once a server has answered over
+//! TLS, queries to it are encrypted. No client waits for TLS.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::world::{TlsPort, World, authority, recursion};
 const ROOT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 const TEST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
 
-/// The root at .1, and test. at .2 with the names a. to j.
+/// Returns a world with the root at .1, and with test. at .2, which has the names a. to j.
 fn world(recursion: Recursion) -> World {
     let mut world = World::new(recursion);
     let down = ["au test. 86400 NS ns.test.", "ad ns.test. 86400 A 192.0.2.2"];

@@ -1,4 +1,4 @@
-//! Networks that lose what is sent, and servers that are dead.
+//! Networks that lose packets, and servers that do not answer.
 
 use avocet_resolver::{Recursion, RootServer};
 use avocet_testkit::{Faults, Query, Response, name};
@@ -7,7 +7,7 @@ use avocet_wire::header::AA;
 
 use crate::world::{World, authority, recursion};
 
-/// The root at .1 and test. at .2, and at .3 that nobody is.
+/// Returns a world with the root at .1, and with test. at .2 and at .3. No server answers at .3.
 fn world(faults: Faults, servers: &[u8]) -> World {
     let mut world = World::with_faults(recursion(), faults);
     let mut down: Vec<String> =
@@ -28,7 +28,8 @@ fn world(faults: Faults, servers: &[u8]) -> World {
     world
 }
 
-/// Of 200 cold names, how many are answered, and the longest time in ms that one of them took.
+/// Resolves 200 names that are not cached. Returns how many of them were answered, and the longest
+/// time of an answer in ms.
 fn resolve_all(world: &mut World) -> (usize, u64) {
     let (mut answered, mut longest_ms) = (0, 0);
     for number in 0..200 {
@@ -48,7 +49,8 @@ fn half_of_all_datagrams_may_be_lost() {
     assert!(answered >= 198 && longest_ms <= 10_000, "{answered} of 200, {longest_ms} ms");
 }
 
-/// The root at .1 and .4, test. at .2 and .5, and example.test. at .3 and .6, all unknown so far.
+/// Returns a world with the root at .1 and .4, test. at .2 and .5, and example.test. at .3 and .6.
+/// No server was queried yet.
 fn unknown_world(seed: u64) -> World {
     let hint = RootServer {
         name: name("a.root.").into(),
@@ -121,8 +123,8 @@ fn one_of_two_servers_may_be_dead() {
     assert!(to_dead <= 40, "{to_dead} queries to a server that is dead");
 }
 
-/// Names of example. at .2, which answers, and of attack. at .3, which drops all but those that
-/// begin with "ok".
+/// The names of example. are at .2, which answers. The names of attack. are at .3, which drops all
+/// queries except those for names that begin with "ok".
 #[test]
 fn a_server_that_drops_what_it_likes_makes_no_other_server_look_lossy() {
     let mut world = World::new(recursion());

@@ -1,4 +1,5 @@
-//! Floods of random names below one zone (S28): others are served as if there were none.
+//! Floods of random names below one zone (S28 in tests/SECURITY.md): other zones and clients are
+//! served as without the flood.
 
 use std::net::IpAddr;
 
@@ -12,11 +13,12 @@ use crate::world::{World, authority, recursion};
 const LIMITS: FetchLimits = FetchLimits { per_zone: 20, per_server: 1_000 };
 const FLOODER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 66));
 const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 1));
-/// Random names that are asked for in each ms.
+/// Number of queries for random names in each ms.
 const FLOOD_PER_MS: u32 = 10;
 const FLOOD_MS: u32 = 3_000;
 
-/// The root at .1, example. at .2, and victim. at .9, where nobody is unless it is served.
+/// Returns a world with the root at .1, example. at .2, and victim. at .9, where no server answers
+/// unless a test adds it.
 fn world() -> World {
     let mut world = World::with_limits(recursion(), LIMITS);
     let to_example: &[&str] =
@@ -28,13 +30,13 @@ fn world() -> World {
 }
 
 struct Seen {
-    /// Names of others, and how many of them were answered within 100 ms.
+    /// Number of queries for other names, and how many of these were answered within 100 ms.
     others: (usize, usize),
     most_under_way: usize,
     shed: usize,
 }
 
-/// Floods, and asks for a name of another zone every 20 ms.
+/// Sends a flood, and queries a name of another zone every 20 ms.
 fn flood(world: &mut World) -> Seen {
     let mut seen = Seen { others: (0, 0), most_under_way: 0, shed: 0 };
     let mut waited = Vec::new();
@@ -63,7 +65,7 @@ fn a_dead_zone_that_is_flooded_has_so_many_inquiries_and_no_more() {
     let mut world = world();
     let seen = flood(&mut world);
     assert_eq!(seen.others.0, seen.others.1);
-    // The first of all names wait for the root.
+    // The first queries all wait for the root.
     let bound = LIMITS.per_zone as usize + 6;
     assert!(seen.most_under_way <= bound + FLOOD_PER_MS as usize * 20, "{}", seen.most_under_way);
     assert!(seen.shed > 29_000, "{} of 30,000", seen.shed);
@@ -122,8 +124,8 @@ fn a_zone_that_keeps_its_server_waiting_leaves_room_at_others() {
     world.run();
 }
 
-/// F24: random names of fifty zones, so that no zone's limit is reached, and others who ask for
-/// names of their own zones.
+/// F24: one client queries random names of fifty zones, so that no zone reaches its limit. Other
+/// clients query names of other zones.
 #[test]
 fn a_client_that_floods_many_zones_takes_nothing_from_others_while_there_is_no_time_to_spare() {
     let mut world = World::with_limits(recursion(), LIMITS);
@@ -147,7 +149,7 @@ fn a_client_that_floods_many_zones_takes_nothing_from_others_while_there_is_no_t
             Some(Response::to(query).without_flags(RA | RD).flags(AA).rcode(Rcode::NXDOMAIN))
         }),
     );
-    // Where the zones are is known.
+    // The delegations of the zones are cached first.
     for number in 0..50 {
         world.resolve(&format!("first.z{number}. A"));
         world.resolve(&format!("first.o{}. A", number % 20));
@@ -187,7 +189,7 @@ fn a_name_whose_servers_are_known_is_asked_there_however_much_is_asked_above() {
         authority("bank.com.", &[("www.bank.com. A", &["an www.bank.com. 300 A 198.51.100.3"])]),
     );
     world.resolve("other.bank.com. A");
-    // A restart: what is in the cache stays, what was counted does not.
+    // After a restart, the cache has its data, but the counts start at zero.
     world.restart();
     world.resolve("nothing.com. A");
     for number in 0..200 {

@@ -1,5 +1,5 @@
-//! Glue that leads nowhere, and names of servers that do not exist: the zone that owns a server's
-//! name is asked for its addresses (RFC 1034 §5.3.3, RFC 2181 §5.4.1).
+//! Glue with wrong addresses, and name servers that do not exist: the zone that has the server's
+//! name is queried for its addresses (RFC 1034 §5.3.3, RFC 2181 §5.4.1).
 
 use avocet_resolver::{Recursion, RootServer};
 use avocet_testkit::{Response, name};
@@ -11,8 +11,8 @@ use crate::world::{Answer, World, authority, recursion};
 const TO_OTHER: &[&str] = &["au other. 3600 NS a.other.", "ad a.other. 3600 A 192.0.2.2"];
 const ADDRESS: &str = "answer www.test. 5 A 198.51.100.2";
 
-/// The root at .1 delegates test. to ns.other. with this glue. other. at .2 says that ns.other. is
-/// at .3, where test. is served.
+/// Returns a world where the root at .1 delegates test. to ns.other. with this glue. According to
+/// other. at .2, ns.other. is at .3, which serves test.
 fn world(recursion: Recursion, glue: &[&str]) -> World {
     let mut world = World::new(recursion);
     let to_test = [&["au test. 3600 NS ns.other."], glue].concat();
@@ -106,7 +106,8 @@ fn an_address_of_one_family_that_leads_nowhere_is_not_the_last() {
     check(&mut world);
 }
 
-/// test. is delegated to servers below `gone` domains that do not exist, and to one that does.
+/// Returns a world where test. is delegated to servers below `gone` domains that do not exist, and
+/// to one server below a domain that exists.
 fn dead_names(recursion: Recursion, gone: usize, server: &str) -> World {
     let mut world = World::new(recursion);
     let mut to_test: Vec<String> =

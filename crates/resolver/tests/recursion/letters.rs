@@ -1,4 +1,4 @@
-//! Servers that give errors to names in mixed case, and answer in lower case.
+//! Servers that return errors for names in mixed case, and answer names in lower case.
 
 use avocet_testkit::{Query, Response};
 use avocet_wire::Rcode;
@@ -8,11 +8,11 @@ use crate::world::{World, authority, recursion};
 
 const NAME: &str = "a-name-of-many-letters.example.";
 
-/// Between two questions: longer than failures are remembered, and shorter than what is known of
-/// servers.
+/// The time between two questions. Failures expire earlier, and the records about servers expire
+/// later.
 const PASS_SECS: u64 = 310;
 
-/// What a server says in mixed case, and in lower case.
+/// The RCODEs that a server returns for a name in mixed case and in lower case.
 #[derive(Clone, Copy)]
 struct Says {
     mixed: Rcode,
@@ -31,7 +31,7 @@ impl Says {
     }
 }
 
-/// The servers of example., from 192.0.2.2 on.
+/// Returns a world with these servers of example., from 192.0.2.2 on.
 fn world(servers: &[Says]) -> World {
     let mut world = World::new(recursion());
     let lasts = 2..2 + servers.len() as u8;
@@ -46,11 +46,12 @@ fn world(servers: &[Says]) -> World {
     world
 }
 
-/// Asks for the name and returns the RCODE and how many queries its servers got.
+/// Resolves the name. Returns the RCODE, and the number of queries that the servers of the name
+/// got.
 fn ask(world: &mut World) -> (Rcode, usize) {
     let rcode = world.resolve(&format!("{NAME} A")).rcode;
     let sent = world.take_sent();
-    // Failures are remembered, and the record expires.
+    // Failures and the cached record expire.
     world.pass(PASS_SECS);
     (rcode, sent.iter().filter(|sent| !sent.starts_with("1:")).count())
 }
@@ -68,7 +69,7 @@ fn where_all_servers_give_errors_to_mixed_case_one_is_asked_in_lower_case_and_re
         ask(&mut world);
         assert_eq!(ask(&mut world), (Rcode::NOERROR, 1), "it is asked in lower case now");
     }
-    // Without EDNS, in mixed case and then in lower case.
+    // The query is repeated without EDNS, first in mixed case and then in lower case.
     let says = Says { mixed: Rcode::FORMERR, lower: Rcode::NOERROR };
     assert_eq!(ask(&mut world(&[says])), (Rcode::NOERROR, 3));
 }
@@ -90,7 +91,7 @@ fn servers_that_fail_in_any_case_are_asked_in_lower_case_no_more_than_once() {
         let says = Says { mixed: rcode, lower: rcode };
         let mut world = world(&[says; 3]);
         assert_eq!(ask(&mut world), (Rcode::SERVFAIL, 3 + 2), "two of three");
-        // The parent is asked whether the delegation is still so: they are asked twice.
+        // The parent is queried for the delegation again, so the servers get the queries twice.
         assert_eq!(ask(&mut world), (Rcode::SERVFAIL, 3 + 3 + 1), "the third one");
         assert_eq!(ask(&mut world), (Rcode::SERVFAIL, 3 + 3), "all three are known");
     }

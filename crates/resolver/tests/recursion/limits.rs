@@ -1,4 +1,5 @@
-//! What a question may cost (S11), and what is said when it costs too much.
+//! The limits on the work for one question, and the answer if a limit is exceeded (S11 in
+//! tests/SECURITY.md).
 
 use avocet_testkit::{Query, Response};
 use avocet_wire::header::{AA, RA, RD};
@@ -29,7 +30,7 @@ fn a_server_that_always_wants_another_cookie_is_given_up() {
     assert!(to_example <= 3, "{to_example}");
 }
 
-/// Three servers of example. that answer alike.
+/// Returns a world with three servers of example. that give the same answers.
 fn world_with_three(
     answer: impl Fn(&Query) -> Vec<u8> + Copy + 'static,
     change: Recursion,
@@ -47,7 +48,7 @@ fn world_with_three(
     world
 }
 
-/// An RRset of so many addresses, by TCP alone.
+/// Returns a reply with an RRset of `count` addresses, which is complete only over TCP.
 fn addresses(query: &Query, count: u16) -> Vec<u8> {
     let response = Response::to(query).without_flags(RA | RD).flags(AA);
     if !query.over_tcp {
@@ -87,7 +88,7 @@ fn an_rrset_of_too_many_records_is_refused_at_once_and_whoever_has_it() {
     }
 }
 
-/// An HTTPS record whose data ends within its priority.
+/// Returns a reply with an HTTPS record whose data is too short for the priority.
 fn malformed_https(query: &Query) -> Vec<u8> {
     let mut octets = query.id.to_be_bytes().to_vec();
     octets.extend([0x84, 0, 0, 1, 0, 1, 0, 0, 0, 0]);
@@ -107,8 +108,8 @@ fn malformed_data_is_asked_for_at_one_other_server_and_remembered() {
     assert!(world.take_sent().is_empty());
 }
 
-/// Some say nothing at all where a name has no data: no SOA, not that they serve the zone, and that
-/// they recurse.
+/// For a name without data, some servers send an empty reply: without an SOA record, without AA,
+/// and with RA.
 #[test]
 fn an_empty_reply_of_all_servers_is_no_data_and_a_referral_to_themselves_is_not() {
     let to_itself = "example. 3600 NS a.ns.example.";
@@ -140,7 +141,7 @@ fn an_answer_of_a_server_that_recurses_goes_before_an_empty_reply() {
     world.resolve("www.example. A").check(Rcode::NOERROR, &["answer www.example. 60 A 192.0.2.80"]);
 }
 
-/// RFC 1035 says nothing of them, and other resolvers take such replies.
+/// RFC 1035 does not mention such octets, and other resolvers accept these replies.
 #[test]
 fn octets_behind_the_last_record_of_a_reply_are_ignored() {
     let answer = |query: &Query| {
@@ -157,7 +158,7 @@ fn octets_behind_the_last_record_of_a_reply_are_ignored() {
     }
 }
 
-/// A server that finds no name in mixed case.
+/// Returns the reply of a server that finds names in lower case only.
 fn finds_lower_case(query: &Query) -> Vec<u8> {
     let response = Response::to(query).without_flags(RA | RD).flags(AA);
     let asked = &query.question[..query.question.len() - 4];

@@ -1,4 +1,4 @@
-//! A copy of the root zone in place of the root's servers (RFC 8806), and copies that are refused
+//! A copy of the root zone that replaces the root servers (RFC 8806), and copies that are rejected
 //! (RFC 8976).
 
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::world::{World, recursion};
 
 const SOA: &str = ". 300 SOA a.root. host. 7 1800 900 604800 300";
 
-/// Of a type that nobody knows.
+/// A record of an unknown type.
 const UNKNOWN: &str = ". 300 TYPE65400 \\# 2 ABCD";
 
-/// "OWNER TTL TYPE DATA" in wire form: owner, type, TTL, data.
+/// A record in wire form: owner, type, TTL and data.
 type Wire = (Vec<u8>, Rtype, u32, Vec<u8>);
 
 fn wire(record: &str) -> Wire {
@@ -29,10 +29,10 @@ fn wire(record: &str) -> Wire {
     (name(fields[0]), Rtype(rtype), fields[1].parse().unwrap(), data)
 }
 
-/// The root zone of a setup with its digest: example. is signed and test. is not.
+/// Returns the root zone of a setup, with its digest. example. is signed and test. is not.
 fn zone(setup: &Setup) -> Vec<Wire> {
     let root = &setup.root;
-    // Owners in canonical order.
+    // The owners are in canonical order.
     let owners: [&[(bool, String)]; 4] = [
         &[
             (true, UNKNOWN.to_owned()),
@@ -100,7 +100,8 @@ fn local_root(setup: &Setup, records: &[Wire], now_secs: u64) -> Result<LocalRoo
     )
 }
 
-/// A world that has a copy of the root zone until `expires_at_secs`, and a root server at .1.
+/// Returns a world with a copy of the root zone that is used until `expires_at_secs`, and with a
+/// root server at .1.
 fn world(setup: &Setup, expires_at_secs: u64) -> World {
     let slot = LocalRootSlot::default();
     slot.put(Arc::new(local_root(setup, &zone(setup), NOW_SECS).unwrap()), expires_at_secs);
@@ -152,7 +153,7 @@ fn data_of_the_root_and_ds_records_of_its_children_come_from_the_copy() {
     assert_eq!(world.take_sent(), Vec::<String>::new());
 }
 
-/// Whoever answers that there is no later version must not keep an old one in use.
+/// A server that reports the copy as current must not keep an old copy in use.
 #[test]
 fn a_copy_expires_with_its_signatures_however_often_it_is_found_to_be_the_latest() {
     let copy = |expires_at_secs| {
@@ -160,13 +161,14 @@ fn a_copy_expires_with_its_signatures_however_often_it_is_found_to_be_the_latest
         setup.root.expires_at_secs = expires_at_secs;
         local_root(&setup, &zone(&setup), NOW_SECS).unwrap()
     };
-    // The SOA record says 604,800 seconds.
+    // The expiry time in the SOA record is 604,800 seconds.
     assert_eq!(copy(NOW_SECS + 86_400).expires_at_secs(NOW_SECS + 80_000), NOW_SECS + 86_400);
     assert_eq!(copy(NOW_SECS + 5_000).expires_at_secs(NOW_SECS), NOW_SECS + 5_000);
     assert_eq!(copy(NOW_SECS + 86_400).expires_at_secs(NOW_SECS - 600_000), NOW_SECS + 4_800);
 }
 
-/// Where such a type made a copy unusable, names went unresolved once the copy was too old.
+/// If a copy with such a type were rejected, names would not resolve after the previous copy has
+/// expired.
 #[test]
 fn a_copy_may_have_types_that_nobody_knows() {
     let mut world = world(&Setup::new(), NOW_SECS + 60);

@@ -1,5 +1,5 @@
-//! Recursion through a small internet of scripted authorities, with virtual time: what is asked, of
-//! whom, and what the client gets.
+//! Recursion through a small network of scripted authoritative servers, with virtual time: the
+//! queries that are sent, and the answers that clients get.
 
 #![expect(clippy::unwrap_used, reason = "a failure is the test's result")]
 

@@ -1,4 +1,4 @@
-//! Aliases that lead to names which the server knows by itself.
+//! Aliases that lead to names that the server answers by itself.
 
 use avocet_resolver::{Data, Own, OwnNames, OwnSet, Recursion, Sought};
 use avocet_testkit::name;
@@ -7,7 +7,7 @@ use avocet_wire::{FoldedName, Rcode, Rtype};
 use crate::secure::{NOW_SECS, Setup, Zone, lines, served, validation};
 use crate::world::{World, authority, recursion};
 
-/// The zone lan., with nas.lan. A, and out.lan. as an alias of www.example.
+/// The zone lan., with an address at nas.lan., and with out.lan. as an alias of www.example.
 #[derive(Debug)]
 struct Lan;
 
@@ -40,7 +40,7 @@ impl OwnNames for Lan {
     }
 }
 
-/// The servers of example. are at 192.0.2.2.
+/// Returns a world with the servers of example. at 192.0.2.2.
 fn world(recursion: Recursion, answers: &[(&str, &[&str])]) -> World {
     let mut world = World::with_own_names(recursion, Lan);
     let to_example = &["au example. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"][..];

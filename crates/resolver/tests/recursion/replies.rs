@@ -1,9 +1,9 @@
-//! Replies of 64 KiB that are as dear to read as a server can make them.
+//! Replies of 64 KiB that are as expensive to read as a server can make them.
 
 use avocet_testkit::Query;
 use avocet_wire::header::{AA, QR};
 
-/// A message that is filled with records until it has 64 KiB.
+/// A message that is filled with records up to 64 KiB.
 pub(crate) struct Message {
     octets: Vec<u8>,
     counts: [u16; 4],
@@ -32,7 +32,7 @@ impl Message {
         has_room
     }
 
-    /// Adds records by their number until there is no room.
+    /// Adds records until there is no room. `record` makes the record with a number.
     fn fill(&mut self, section: usize, rtype: u16, record: impl Fn(u16) -> (Vec<u8>, Vec<u8>)) {
         let mut number = 0;
         loop {
@@ -55,15 +55,16 @@ impl Message {
 const ANSWER: usize = 1;
 const AUTHORITY: usize = 2;
 const ADDITIONAL: usize = 3;
-/// A type whose data is any octets.
+/// A type whose data may be any octets.
 const PRIVATE: u16 = 65_280;
-/// The question's name.
+/// A pointer to the QNAME.
 const QNAME: [u8; 2] = [0xc0, 12];
-/// An NSEC record without a meaning: the next name is the root, and there is an A record.
+/// Data of an NSEC record with arbitrary content: the next name is the root, and there is an A
+/// record.
 const NSEC: &[u8] = &[0, 0, 1, 0x40];
 const SOA: &[u8] = &[0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 44];
 
-/// A pointer to the question's name without its first `labels` labels.
+/// Returns a pointer to the QNAME without its first `labels` labels.
 fn above(query: &Query, labels: usize) -> [u8; 2] {
     let mut at = 0;
     for _ in 0..labels {
@@ -72,20 +73,20 @@ fn above(query: &Query, labels: usize) -> [u8; 2] {
     (0xc000 | (12 + at) as u16).to_be_bytes()
 }
 
-/// A name of one label right below the one that a pointer leads to.
+/// Returns a name with one label more than the name at `pointer`.
 fn below(number: u16, pointer: [u8; 2]) -> Vec<u8> {
     let [high, low] = number.to_be_bytes();
     [&[2, high, low][..], &pointer].concat()
 }
 
-/// RRSIG data that covers a type and is of no key.
+/// Returns RRSIG data that covers a type and that no key verifies.
 fn signature(covered: u16, number: u16) -> Vec<u8> {
     let fixed = [15, 1, 0, 0, 1, 44, 0x7f, 0, 0, 0, 0x60, 0, 0, 0];
     [&covered.to_be_bytes()[..], &fixed, &number.to_be_bytes(), &[0], &number.to_be_bytes()]
         .concat()
 }
 
-/// A reply to a query, by the number of replies that were given before.
+/// A function that makes the reply to a query, given the number of earlier replies.
 pub(crate) type Reply = fn(&Query, usize) -> Message;
 
 fn denial_of_many_names(query: &Query, _: usize) -> Message {
@@ -119,7 +120,7 @@ fn labels(query: &Query) -> usize {
     query.qname.matches('.').count()
 }
 
-/// A referral to the zone one label below that of the last reply.
+/// Returns a referral to a zone one label below the zone of the previous referral.
 fn referral(query: &Query, number: usize) -> Message {
     let mut message = Message::to(query, 0);
     let zone = above(query, labels(query).saturating_sub(2 + number));
@@ -209,14 +210,14 @@ fn names_that_are_chains_of_pointers(query: &Query, _: usize) -> Message {
 
 fn malformed_names_at_the_end_of_chains(query: &Query, _: usize) -> Message {
     let mut message = Message::to(query, AA);
-    // A label of an unknown type.
+    // This is a label of an unknown type.
     let last = add_chain(&mut message, &[0x80]);
     message.fill(AUTHORITY, 2, |_| (QNAME.to_vec(), last.to_vec()));
     message
 }
 
-/// Adds a record of a private type whose data is `end` and a chain of pointers to it. Returns a
-/// pointer to the last.
+/// Adds a record of a private type with `end` and a chain of pointers to it as its data. Returns a
+/// pointer to the last of these pointers.
 fn add_chain(message: &mut Message, end: &[u8]) -> [u8; 2] {
     let start = (message.octets.len() + QNAME.len() + 10) as u16;
     let (mut data, mut previous) = (end.to_vec(), start);
@@ -252,7 +253,7 @@ fn names_of_255_octets(query: &Query, _: usize) -> Message {
     message
 }
 
-/// All of them.
+/// All these replies, by name.
 pub(crate) const REPLIES: &[(&str, Reply)] = &[
     ("a denial by many names", denial_of_many_names),
     ("a denial by many records of one name", denial_with_many_records_at_one_name),

@@ -1,4 +1,4 @@
-//! Reports of errors to whom the servers of a zone name for that (RFC 9567).
+//! Error reports to the reporting agents that the servers of a zone announce (RFC 9567).
 
 use avocet_resolver::Recursion;
 use avocet_wire::Rcode;
@@ -6,15 +6,15 @@ use avocet_wire::Rcode;
 use crate::secure::{Setup, validation};
 use crate::world::{Script, World, authority, recursion};
 
-/// The report of a missing signature at www.example. A.
+/// The query that reports a missing signature of www.example. A.
 const REPORT: &str = "_er.1.www.example.10._er.agent.test. TXT";
 
 fn is_report(sent: &str) -> bool {
     sent.contains(" _er.")
 }
 
-/// A world in which the servers of example. name somebody, and answer without signatures. The agent
-/// is at .3, whose zone the root does not sign.
+/// Returns a world in which the servers of example. announce an agent and answer without
+/// signatures. The agent is at .3. Its zone is not signed by the root.
 fn world(recursion: Recursion, agent: Script) -> World {
     let mut setup = Setup::new();
     setup.www.truncate(1);
@@ -75,7 +75,7 @@ fn nothing_is_reported_where_that_is_not_wanted() {
 
 #[test]
 fn a_report_that_fails_is_not_reported_and_does_not_go_in_a_circle() {
-    // Whoever takes the reports names himself, and answers none.
+    // The agent announces itself as an agent, and does not answer.
     let mut world = world(reporting(), Box::new(|_| None));
     assert_eq!(world.resolve("www.example. A").rcode, Rcode::SERVFAIL);
     let sent = world.take_sent();

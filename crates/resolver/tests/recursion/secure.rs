@@ -1,4 +1,4 @@
-//! Validation: secure, insecure and bogus answers, by zones that are signed at test time.
+//! Validation: secure, insecure and bogus answers, from zones that are signed during the test.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use crate::attacks::rule;
 use crate::world::{Answer, Script, World, authority, recursion, settings};
 
-/// When the signatures of the tests are valid, in seconds since 1970.
+/// The time at which the signatures of the tests are valid, in seconds since 1970.
 pub(crate) const NOW_SECS: u64 = 1_800_000_000;
 const ED25519: u8 = 15;
 
@@ -62,7 +62,7 @@ impl Zone {
         format!("{} 300 DS {} {ED25519} 2 {}", self.apex, self.tag(), hex(digested.as_ref()))
     }
 
-    /// The record "OWNER TTL TYPE DATA" and its signature, for this section.
+    /// Returns the record "OWNER TTL TYPE DATA" and its signature, for this section.
     pub(crate) fn sign(&self, section: &str, record: &str) -> [String; 2] {
         let mut fields = record.splitn(4, ' ');
         let (owner, ttl, mnemonic, text) = (
@@ -110,11 +110,11 @@ pub(crate) fn lines(parts: &[[String; 2]]) -> Vec<String> {
 pub(crate) struct Setup {
     pub(crate) root: Zone,
     pub(crate) example: Zone,
-    /// What the root says beside the delegation of example.
+    /// The records that accompany the root's delegation of example.
     delegation: Vec<String>,
-    /// What example. answers for www.example. A.
+    /// The answer of example. to www.example. A.
     pub(crate) www: Vec<String>,
-    /// What it answers for nothing.example. A.
+    /// The answer of example. to nothing.example. A.
     pub(crate) nothing: Vec<String>,
 }
 
@@ -149,7 +149,7 @@ impl Setup {
         world
     }
 
-    /// What the root's server says.
+    /// Returns the replies of the root server.
     pub(crate) fn root_script(&self) -> Script {
         let mut down = vec!["au example. 300 NS ns.example.".to_owned()];
         down.extend(self.delegation.iter().cloned());
@@ -158,7 +158,7 @@ impl Setup {
         served(".", &[("*example. A", &down), (". DNSKEY", &root_keys)])
     }
 
-    /// What the server of example. says.
+    /// Returns the replies of the server of example.
     pub(crate) fn example_script(&self) -> Script {
         let keys = lines(&[self.example.sign("an", &self.example.dnskey())]);
         let answers: &[(&str, &[String])] = &[
@@ -170,8 +170,8 @@ impl Setup {
     }
 }
 
-/// As [`authority`]; what has only an authority section is a denial, and what is called nothing
-/// does not exist.
+/// Returns a server like [`authority`], from owned lines. Names that begin with the label `nothing`
+/// get NXDOMAIN.
 pub(crate) fn served(zone: &str, answers: &[(&str, &[String])]) -> Script {
     let borrowed: Vec<(&str, Vec<&str>)> = answers
         .iter()
@@ -269,7 +269,8 @@ fn a_shortened_name_that_is_proven_not_to_exist_denies_what_is_below_it() {
     );
 }
 
-/// A world where alias.example. leads to www.example., and its server says this behind it.
+/// Returns a world where alias.example. leads to www.example., with these records after the alias
+/// in the reply.
 fn world_with_alias(setup: &Setup, behind: &[String]) -> World {
     let mut world = setup.world(|_| {});
     let mut alias = lines(&[setup.example.sign("an", "alias.example. 300 CNAME www.example.")]);
@@ -311,7 +312,7 @@ fn what_stands_behind_an_alias_and_does_not_verify_is_asked_for() {
         answer.check(Rcode::NOERROR, &BEHIND_ALIAS);
         assert!(answer.authentic);
         assert!(world.take_sent().contains(&"2: www.example. A".to_owned()));
-        // Who wants what is not validated has it from who is asked.
+        // A client that sets CD gets the same data, although it is not validated.
         let mut world = world_with_alias(&setup, behind);
         world.checking_disabled = true;
         world.resolve("alias.example. A").check(Rcode::NOERROR, &BEHIND_ALIAS);
@@ -396,7 +397,8 @@ fn a_delegation_that_is_proven_unsigned_makes_what_is_below_insecure() {
     assert_eq!(world.take_sent().len(), 3, "no more than the root's keys are asked for");
 }
 
-/// The answer to DS at child.example., which is delegated unsigned, where its server says this.
+/// Returns the answer to a query for DS at child.example., an unsigned delegation, if its server
+/// sends these records.
 fn ds_at_an_unsigned_delegation(said: &[String]) -> Answer {
     let setup = Setup::new();
     let mut world = setup.world(|_| {});
@@ -411,7 +413,8 @@ fn ds_at_an_unsigned_delegation(said: &[String]) -> Answer {
     world.resolve("child.example. DS")
 }
 
-/// RFC 4035 §3.1.4.1: DS records are of the zone above, whatever the zone below has at its apex.
+/// DS records belong to the parent zone, regardless of the data at the apex of the child (RFC 4035
+/// §3.1.4.1).
 #[test]
 fn an_alias_in_place_of_ds_records_at_an_unsigned_delegation_is_bogus() {
     let setup = Setup::new();
@@ -503,14 +506,15 @@ fn names_in_a_proven_gap_are_denied_without_asking() {
     assert_eq!(world.take_sent(), ["2: www.example. A"]);
 }
 
-/// How the servers of a zone are configured.
+/// The kind of configuration of a zone's servers.
 #[derive(Clone, Copy)]
 enum By {
     Forward,
     Stub,
 }
 
-/// The root, signed, denies lan.; iot.lan. is at a configured server, unsigned.
+/// Returns a world with the signed root, which denies lan., and with iot.lan. at a configured
+/// server, unsigned.
 fn world_with_iot(by: By, validation: Validation) -> World {
     let root = Zone::new(".");
     let server = SocketAddr::from(([192, 0, 2, 8], 53));
@@ -562,7 +566,7 @@ fn a_private_zone_that_the_root_denies_is_not_validated() {
             assert!(!answer.authentic);
             assert_eq!(world.take_sent(), [format!("8: {what}")], "nobody above is asked");
         }
-        // What the root denies is known now.
+        // The root's denial is cached now.
         assert!(world.resolve("other.lan. A").authentic);
         world.resolve("tv.iot.lan. AAAA").check(Rcode::NOERROR, &[soa]);
     }

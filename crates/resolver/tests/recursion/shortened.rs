@@ -1,4 +1,4 @@
-//! Names that are shown in part, and servers that deny them or keep silent (RFC 9156 §2.3, §3).
+//! Minimised names, and servers that deny them or do not answer (RFC 9156 §2.3, §3).
 
 use avocet_resolver::Recursion;
 use avocet_wire::{Rcode, Rtype};
@@ -83,8 +83,8 @@ fn a_server_that_keeps_silent_for_shortened_names_is_shown_the_whole_name() {
     assert!(sent.len() <= 4, "{sent:?}");
 }
 
-/// RFC 8020 §2 is about NXDOMAIN: where the proof says that the name has others below it, it denies
-/// none of them.
+/// RFC 8020 §2 applies to NXDOMAIN only. A proof that there are names below the name denies none of
+/// these.
 #[test]
 fn a_proof_that_a_shortened_name_has_no_data_denies_no_name_below_it() {
     let setup = Setup::new();
@@ -92,7 +92,7 @@ fn a_proof_that_a_shortened_name_has_no_data_denies_no_name_below_it() {
     let keys = lines(&[zone.sign("an", &zone.dnskey())]);
     let address = lines(&[zone.sign("an", "www.nothing.example. 300 A 198.51.100.5")]);
     let soa = zone.sign("au", "example. 300 SOA ns.example. host.example. 1 2 3 4 300");
-    // It says that names below nothing.example. exist, beside NXDOMAIN.
+    // The proof shows that names below nothing.example. exist, although the RCODE is NXDOMAIN.
     let no_data = lines(&[
         soa,
         zone.sign("au", "example. 300 NSEC www.nothing.example. NS SOA RRSIG NSEC DNSKEY"),
@@ -111,7 +111,7 @@ fn a_proof_that_a_shortened_name_has_no_data_denies_no_name_below_it() {
     assert!(answer.authentic);
 }
 
-/// What may not be kept is known to the question that found it out.
+/// A result that must not be cached still serves the question that fetched it.
 #[test]
 fn a_shortened_name_is_asked_for_once_by_a_question_whatever_its_ttl() {
     let setup = Setup::new();
@@ -136,7 +136,7 @@ fn a_shortened_name_is_asked_for_once_by_a_question_whatever_its_ttl() {
     let sent = world.take_sent();
     assert_eq!(sent.iter().filter(|sent| **sent == "2: a.example. A").count(), 1, "{sent:?}");
 
-    // Nor is a name that servers keep silent about, or fail for.
+    // The same holds for a name for which servers do not answer, or fail.
     let mut zone = served("example.", answers);
     world.serve(
         2,

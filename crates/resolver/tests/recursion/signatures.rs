@@ -1,5 +1,5 @@
-//! Servers that leave out the signatures of a zone that is signed, and what it costs to find out
-//! where a chain ends.
+//! Servers that omit the signatures of a signed zone, and the number of queries needed to find the
+//! end of a chain of trust.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use crate::world::{Answer, Script, World, authority, recursion, settings};
 
 const SOA: &str = "example. 300 SOA ns.example. host.example. 1 2 3 4 300";
 
-/// A reply with what is signed of it, or without any of DNSSEC.
+/// Returns a reply with its signatures, or without any DNSSEC records.
 fn reply(query: &Query, (rcode, records): (Rcode, Vec<String>), is_signed: bool) -> Response {
     let response = Response::to(query).without_flags(RA | RD).flags(AA).rcode(rcode);
     let is_wanted =
@@ -27,8 +27,8 @@ fn reply(query: &Query, (rcode, records): (Rcode, Vec<String>), is_signed: bool)
     })
 }
 
-/// example. where each name below www. has an address and no other name exists, signed by one of
-/// its two servers.
+/// Returns a world with two servers of example., one of which sends signatures. Each name below
+/// www. has an address, and no other name exists.
 fn world_with_two_servers() -> World {
     let Setup { root, example, .. } = Setup::new();
     let mut world = World::new(Recursion { validation: Some(validation(&root)), ..recursion() });
@@ -79,7 +79,8 @@ fn a_server_that_leaves_signatures_out_is_asked_last() {
     }
 }
 
-/// A forwarder that gives no signature for a name, and says of DS records what `denial` says.
+/// Returns a forwarder that sends no signature for a name, and answers queries for DS records with
+/// `denial`.
 fn forwarder(root: Zone, denial: impl Fn(&Zone, &str) -> Vec<[String; 2]> + 'static) -> World {
     let plan = Plan::new(vec![rule(".", 8)], settings()).unwrap();
     let mut world = World::with_plan(
@@ -118,8 +119,8 @@ fn a_proof_about_one_name_is_used_for_those_below_it() {
 #[test]
 fn no_name_is_hashed_twice_for_a_question() {
     const LABELS: usize = 24;
-    // Each name above has an address and no other name between, and the last but one is an unsigned
-    // delegation.
+    // Each name above has an address and there is no name in between; the last but one is an
+    // unsigned delegation.
     let denial = |root: &Zone, qname: &str| {
         let hash = hashed(qname);
         let kept = hash.trim_end_matches('v').len() - 1;
@@ -132,7 +133,7 @@ fn no_name_is_hashed_twice_for_a_question() {
     assert!(is_unsigned(&answer), "{answer:?}");
 }
 
-/// test. at .2, which is slow, and at .3.
+/// Returns a world with test. at .2, which is slow, and at .3.
 fn world_with_slow_servers(seed: u8) -> World {
     let mut world = World::with_plan(
         seed,
@@ -146,7 +147,7 @@ fn world_with_slow_servers(seed: u8) -> World {
     for last in [2, 3] {
         world.serve(last, authority("test.", &[("*test. A", &["an www.test. 0 A 198.51.100.1"])]));
     }
-    // The second is asked after 400 ms, and its reply is too late to be measured.
+    // The second server is queried after 400 ms, and its reply comes too late to be measured.
     world.slow.extend([([192, 0, 2, 2].into(), 467), ([192, 0, 2, 3].into(), 90)]);
     world
 }
@@ -160,8 +161,8 @@ fn a_server_that_nothing_is_known_of_is_asked_before_one_that_is_slow() {
     }
 }
 
-/// www.test. is asked of a server that keeps silent for a while and of one that is looked up and
-/// never answers.
+/// For www.test., a server is queried that does not answer for a while, and a server that must be
+/// looked up first and never answers.
 #[test]
 fn a_server_that_did_not_answer_once_is_asked_again_beside_one_that_is_looked_up() {
     let mut world = World::new(Recursion { qname_minimisation: true, ..recursion() });
@@ -185,7 +186,7 @@ fn a_server_that_did_not_answer_once_is_asked_again_beside_one_that_is_looked_up
     assert!(answer.took_ms <= 1_500, "{} ms", answer.took_ms);
 }
 
-/// Where all servers of a zone leave the signatures out, few of them are asked for that.
+/// If all servers of a zone omit the signatures, only a few of them are queried for this reason.
 #[test]
 fn a_zone_without_signatures_costs_few_queries_whatever_the_number_of_its_servers() {
     let Setup { root, example, .. } = Setup::new();
@@ -207,8 +208,9 @@ fn a_zone_without_signatures_costs_few_queries_whatever_the_number_of_its_server
     assert!(sent.len() <= 18, "{} queries: {sent:?}", sent.len());
 }
 
-/// The root at .1, and at .2, where nobody answers. At .1 there are example., without DS records,
-/// and inner.example., too; to a question for DS records there the server gives `inner_ds`.
+/// Returns a world with the root at .1 and at .2, where no server answers. The server at .1 also
+/// serves example., which has no DS records, and inner.example. It answers queries for DS records
+/// there with `inner_ds`.
 fn world_of_zones_at_the_root(inner_ds: &str) -> World {
     let root = Zone::new(".");
     let hint = |last| RootServer {
@@ -256,7 +258,7 @@ fn a_silent_server_is_not_waited_for_where_another_one_gave_what_does_not_verify
     assert!(is_unsigned(&answer) && answer.took_ms <= 2_500, "{answer:?}");
 }
 
-/// RFC 5155 §8.6: where the zone opts out, no wildcard applies to an unsigned delegation.
+/// If the zone uses Opt-Out, no wildcard applies to an unsigned delegation (RFC 5155 §8.6).
 #[test]
 fn the_record_of_a_wildcard_with_an_alias_may_cover_an_unsigned_delegation() {
     let (apex, star) = (hashed("."), hashed("*."));

@@ -1,4 +1,5 @@
-//! Answers out of gaps and wildcards that are known, where a zone and one below it are both signed.
+//! Answers from cached NSEC and NSEC3 ranges and wildcards, with a signed zone and a signed zone
+//! below it.
 
 use avocet_dnssec::Budget;
 use avocet_dnssec::nsec3::Parameters;
@@ -10,7 +11,7 @@ use avocet_wire::{Rcode, Rtype};
 use crate::secure::{NOW_SECS, Zone, lines, served, validation};
 use crate::world::{Script, World, recursion};
 
-/// The label of a name's NSEC3 record without salt and iterations (RFC 4648 §7).
+/// Returns the label of a name's NSEC3 record without salt and iterations (RFC 4648 §7).
 pub(crate) fn hashed(owner: &str) -> String {
     const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
     let hash =
@@ -21,7 +22,7 @@ pub(crate) fn hashed(owner: &str) -> String {
         .collect()
 }
 
-/// An NSEC3 record: its hash, the next one, and the record in presentation form.
+/// An NSEC3 record: its hash, the next hash, and the record in presentation form.
 struct Link {
     hash: String,
     next: String,
@@ -35,7 +36,7 @@ impl Link {
     }
 }
 
-/// The NSEC3 chain of a zone with these names and their types.
+/// Returns the NSEC3 chain of a zone with these names and their types.
 fn chain(apex: &str, names: &[(&str, &str)]) -> Vec<Link> {
     let mut hashes: Vec<(String, &str)> =
         names.iter().map(|(owner, types)| (hashed(owner), *types)).collect();
@@ -49,13 +50,15 @@ fn chain(apex: &str, names: &[(&str, &str)]) -> Vec<Link> {
     (0..hashes.len()).map(link).collect()
 }
 
-/// The root, example. with NSEC3 records, and sub.example. with a wildcard beside mail.sub.example.
+/// The root, example. with NSEC3 records, and sub.example. with a wildcard and the name
+/// mail.sub.example.
 struct Family {
     root: Zone,
     example: Zone,
     sub: Zone,
     chain: Vec<Link>,
-    /// Records before the signature of what is expanded from the wildcard, for "OWNER".
+    /// Records that precede the signature in an answer from the wildcard. `OWNER` represents the
+    /// owner.
     before_signature: Vec<String>,
 }
 
@@ -85,7 +88,7 @@ impl Family {
         world
     }
 
-    /// Denies all names but that of the zone below by the whole chain.
+    /// Returns a server that denies all names except the child zone, with the whole chain as proof.
     fn example_script(&self) -> Script {
         let keys = lines(&[self.example.sign("an", &self.example.dnskey())]);
         let mut down = vec!["au sub.example. 300 NS ns.sub.example.".to_owned()];
@@ -137,8 +140,8 @@ impl Family {
         })
     }
 
-    /// The wildcard of the zone below and the gaps of the zone above are known, and no gap of the
-    /// zone below.
+    /// Caches the wildcard of the child zone and the ranges of the parent, but no range of the
+    /// child, and checks the answers.
     #[track_caller]
     fn check(&self) {
         let mut world = self.world();
@@ -171,8 +174,9 @@ fn a_forged_signature_does_not_make_a_wildcard_one_of_the_zone_above() {
     Family { before_signature: vec![forged], ..Family::new() }.check();
 }
 
-/// A zone whose wildcard expands to names right below wild.example. only: each denial has the whole
-/// chain except the record of the wildcard, which the resolver so never sees.
+/// Returns a world with a zone whose wildcard expands only to names directly below wild.example.
+/// Each denial has the whole chain except the record of the wildcard, so the resolver never sees
+/// that record.
 fn world_with_wildcard(root: &Zone, example: &Zone, links: &[Link]) -> World {
     let mut world = World::new(Recursion {
         aggressive_nsec: true,
@@ -243,8 +247,8 @@ fn a_wildcard_does_not_expand_to_names_below_itself() {
     );
     let denied = world.resolve(&format!("{} A", pick("example.")));
     assert_eq!((denied.rcode, denied.authentic), (Rcode::NXDOMAIN, true), "{denied:?}");
-    // What the resolver knows does not say whether the wildcard itself exists, which would be the
-    // closest encloser.
+    // The cached data does not show whether the wildcard itself exists, which would be the closest
+    // encloser.
     let below = world.resolve(&format!("{} A", pick("*.wild.example.")));
     assert_eq!(below.records.len(), 0, "{below:?}");
 }

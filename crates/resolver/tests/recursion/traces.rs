@@ -1,4 +1,4 @@
-//! What is told of how a question was resolved.
+//! The traces of how questions were resolved.
 
 use avocet_resolver::{Event, Reaction, Recursion, Step, Taken, Trace};
 use avocet_testkit::{Query, Response, shown};
@@ -6,7 +6,7 @@ use avocet_wire::Rcode;
 
 use crate::world::{World, authority, recursion};
 
-/// A few words for each step, after so many dots as it is deep.
+/// Returns a few words for each step, with one dot in front for each level of its depth.
 fn words(trace: &Trace) -> Vec<String> {
     let word = |event: &Event| {
         let step = match &event.step {
@@ -39,7 +39,7 @@ fn words(trace: &Trace) -> Vec<String> {
     trace.events().iter().map(word).collect()
 }
 
-/// test. without glue, whose server is in example.
+/// Returns a world with test. without glue; its server has a name in example.
 fn world() -> World {
     let mut world = World::new(Recursion { qname_minimisation: true, ..recursion() });
     let to_example: &[&str] = &["au example. 3600 NS a.example.", "ad a.example. 3600 A 192.0.2.2"];

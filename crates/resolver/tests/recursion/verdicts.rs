@@ -1,12 +1,12 @@
-//! What a bogus zone, a clock that is wrong and a chain of trust that cannot be had cost, and how
-//! they end.
+//! The cost and the duration of failures: a bogus zone, a wrong clock, and a chain of trust that
+//! cannot be fetched.
 
 use avocet_testkit::{Query, Response};
 use avocet_wire::Rcode;
 
 use crate::secure::{NOW_SECS, Setup};
 
-/// How long after the clock is set names are found again, in seconds.
+/// Seconds after the clock is corrected until names resolve again.
 const RECOVERY_SECS: u64 = 60;
 
 #[test]
@@ -58,7 +58,7 @@ fn a_bogus_zone_costs_twice_the_queries_at_most_and_its_failure_is_remembered() 
     assert!(!world.take_sent().is_empty(), "and for five minutes at most");
 }
 
-/// One set of counters bounds a question with all that its validation asks for.
+/// One set of counters limits a question together with all queries for its validation.
 #[test]
 fn a_chain_of_trust_that_cannot_be_had_stays_within_the_queries_of_one_question() {
     let setup = Setup::new();

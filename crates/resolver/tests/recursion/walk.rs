@@ -1,4 +1,4 @@
-//! The way from the root to an answer.
+//! Resolution from the root to an answer.
 
 use avocet_resolver::{Recursion, StubZone};
 use avocet_testkit::{Response, name};
@@ -10,7 +10,7 @@ use crate::world::{World, authority, recursion};
 const TO_EXAMPLE: &[&str] = &["au example. 3600 NS ns.example.", "ad ns.example. 3600 A 192.0.2.2"];
 const ADDRESS: &[&str] = &["an www.example. 300 A 198.51.100.1"];
 
-/// The root at .1 and example. at .2.
+/// Returns a world with the root at .1 and example. at .2.
 fn world() -> World {
     let mut world = World::new(recursion());
     world.serve(
@@ -30,7 +30,7 @@ fn world() -> World {
     world
 }
 
-/// Some servers give the RCODE of what an alias leads to although the alias itself was asked for.
+/// Some servers return the RCODE of the alias's target, although the QTYPE is CNAME.
 #[test]
 fn an_alias_that_was_asked_for_exists_whatever_becomes_of_its_target() {
     let mut world = World::new(recursion());
@@ -90,7 +90,7 @@ fn what_a_zone_says_of_its_servers_keeps_it_alive_no_longer_than_its_parent() {
     world.serve(2, authority("example.", &[("www.example. A", ghost), ("example. NS", own)]));
     assert_eq!(world.resolve("www.example. A").rcode, Rcode::NOERROR);
     for _ in 0..5 {
-        // Who has lost the zone keeps its data fresh as best he can.
+        // The server no longer has the delegation, and refreshes its cached data with each answer.
         world.pass(700);
         assert_eq!(world.resolve("www.example. A").rcode, Rcode::NOERROR);
         world.resolve("example. NS");
@@ -183,7 +183,8 @@ fn an_alias_comes_before_its_target_wherever_each_was_found() {
         ("end.example. A", &["an end.example. 90 A 198.51.100.4"]),
     ];
     world.serve(2, authority("example.", zone));
-    // All anew, the first alone expired, then the first and the last.
+    // First no record is cached, then the first record has expired, and then the first and the
+    // last.
     for secs in [0, 70, 100] {
         world.pass(secs);
         let answer = world.resolve("brief.example. A");
@@ -297,8 +298,8 @@ fn stub_zones_are_asked_where_the_configuration_says() {
     assert_eq!(world.take_sent(), ["9: www.corp. A"]);
 }
 
-/// The stub zone corp. with a server at .9, which delegates a.corp. with glue, b.corp. to a server
-/// within corp. and c.corp. to one elsewhere.
+/// Returns a world with the stub zone corp. at .9, which delegates a.corp. with glue, b.corp. to a
+/// server within corp., and c.corp. to a server elsewhere.
 fn world_with_private_delegations() -> World {
     let stub =
         StubZone { zone: name("corp.").into(), servers: vec!["192.0.2.9:53".parse().unwrap()] };
@@ -322,7 +323,7 @@ fn world_with_private_delegations() -> World {
     world
 }
 
-/// Resolves an address and returns the queries for it to private addresses.
+/// Resolves an address, and returns the queries that this causes to private addresses.
 fn private_queries(world: &mut World, what: &str) -> Vec<String> {
     world.resolve(what);
     let is_private = |sent: &String| sent.starts_with("10.") || sent.starts_with("127.");

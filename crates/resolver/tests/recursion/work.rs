@@ -1,9 +1,9 @@
-//! The work that one reply and one question can cause, whatever a server puts into 64 KiB:
+//! The work that one reply and one question can cause, for any content of 64 KiB: the number of
 //! instructions, counted by callgrind.
 //!
-//! A reply of 64 KiB is to cost 1 ms at most, and a question 20 ms. Both are held here as
-//! instructions of an unoptimised build, which runs some twenty times as many as a release;
-//! `cargo bench -p avocet-resolver --bench hostile` prints the times of a release.
+//! A reply of 64 KiB may take 1 ms at most, and a question 20 ms. These tests check both limits as
+//! numbers of instructions of a debug build, which executes some twenty times as many as a release
+//! build. `cargo bench -p avocet-resolver --bench hostile` prints the times of a release build.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,8 @@ const MAX_FOR_REPLY: u64 = 80_000_000;
 /// the longest, which are not all as expensive.
 const MAX_FOR_QUESTION: u64 = 4 * MAX_FOR_REPLY;
 
-/// Replies that a forwarder is asked for, too: it is believed about names that aliases lead to.
+/// Replies that are also sent by a forwarder, because a forwarder is trusted for names that aliases
+/// lead to.
 const FORWARDED: [&str; 4] = [
     "a denial by many names",
     "an RRset at its bound, and extras",
@@ -39,7 +40,7 @@ const FORWARDED: [&str; 4] = [
     "DNAME records at every name above",
 ];
 
-/// Sends such replies over TCP.
+/// Returns a server that sends these replies over TCP.
 fn hostile(reply: Reply) -> OctetScript {
     let mut number = 0;
     Box::new(move |query| {
@@ -51,7 +52,7 @@ fn hostile(reply: Reply) -> OctetScript {
     })
 }
 
-/// Asks a question with eleven labels. Returns how many such replies came.
+/// Resolves a name with eleven labels. Returns the number of these replies that arrived.
 fn ask(mut world: World) -> usize {
     world.dnssec_ok = true;
     world.resolve("a.b.c.d.e.f.g.h.i.j.example. A");
@@ -63,7 +64,7 @@ fn plan(rules: Vec<ZoneRule>, recursion: Recursion) -> Plan {
     Plan::new(rules, settings).unwrap().with_recursion(recursion)
 }
 
-/// A signed zone whose server sends such replies over TCP, and its keys.
+/// Returns a world with a signed zone whose server sends these replies over TCP, and with its keys.
 fn of_zone(reply: Reply) -> World {
     let setup = Setup::new();
     let validation = Some(validation(&setup.root));
@@ -82,21 +83,22 @@ fn of_zone(reply: Reply) -> World {
     world
 }
 
-/// A forwarder for all names that sends such replies.
+/// Returns a world with a forwarder for all names that sends these replies.
 fn of_forwarder(reply: Reply) -> World {
     let mut world = World::with_plan(7, plan(vec![rule(".", 2)], recursion()));
     world.serve_octets(2, hostile(reply));
     world
 }
 
-/// Callgrind writes the counts of a case to a file when this returns.
+/// Marks the end of a case: callgrind writes the counts to a file when this function returns.
 #[inline(never)]
 fn end_of_case(name: &str, replies: usize) {
-    // What libtest prints before has no end of line.
+    // The output of libtest before this line does not end with a line feed.
     println!("\ncase {replies} {name}");
 }
 
-/// Asks one question for each kind of reply, which is what the test below counts.
+/// Resolves one question for each kind of reply. The test below counts the instructions of this
+/// test.
 #[test]
 fn a_question_ends_whatever_fills_64_kib() {
     for (name, reply) in REPLIES {

@@ -1,4 +1,4 @@
-//! A resolver that recurses, a network, and authorities that serve zones.
+//! A world: a recursive resolver, a network, and authoritative servers.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -18,9 +18,9 @@ use avocet_wire::{MessageView, Question, Rcode, rdata};
 const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
 const START_MS: u64 = 1_000_000;
 
-/// What a server at an address sends: any octets.
+/// The replies of a server at an address, as octets.
 pub(crate) type OctetScript = Box<dyn FnMut(&Query) -> Vec<Vec<u8>>>;
-/// How a server at an address behaves.
+/// The replies of a server at an address.
 pub(crate) type Script = Box<dyn FnMut(&Query) -> Option<Response>>;
 
 enum Event {
@@ -34,7 +34,7 @@ enum Event {
         socket: SocketId,
         octets: Vec<u8>,
     },
-    /// There was no descriptor for the query.
+    /// The query was not sent, because there was no file descriptor.
     Unsent {
         socket: SocketId,
     },
@@ -45,14 +45,15 @@ enum Event {
     },
 }
 
-/// What port 853 of a server does.
+/// The behaviour of port 853 of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TlsPort {
-    /// It answers as port 53 does, after this number of ms for the first query of a connection.
+    /// The port answers as port 53 does. The first query of a connection is answered after this
+    /// number of ms.
     Answers(u64),
-    /// It accepts connections, and says nothing.
+    /// The port accepts connections, and sends nothing.
     Silent,
-    /// A resolver refuses queries.
+    /// A resolver that refuses queries answers.
     Refuses,
 }
 
@@ -74,19 +75,19 @@ pub(crate) struct World {
     pub(crate) rrsets: RrsetCache,
     failures: FailureCache,
     servers: HashMap<IpAddr, OctetScript>,
-    /// How long servers take, in ms, where that is not 0.
+    /// The time that servers take to answer, in ms; 0 for all others.
     pub(crate) slow: HashMap<IpAddr, u64>,
-    /// Port 853 of servers; all others refuse connections.
+    /// The behaviour of port 853 of servers; all others refuse connections.
     pub(crate) tls: HashMap<IpAddr, TlsPort>,
     /// The connections with TLS.
     pub(crate) tls_open: HashMap<SocketId, SocketAddr>,
     open: HashMap<SocketId, ()>,
     pub(crate) sent: Vec<Sent>,
-    /// So many queries more cannot be sent.
+    /// Number of queries that cannot be sent from now on.
     pub(crate) short_of: usize,
     answers: Vec<(u32, Answer)>,
     waiters: u32,
-    /// How long the resolver took for replies, for benches.
+    /// The time that the resolver has spent on replies, for benches.
     pub(crate) in_replies: Duration,
     began_ms: HashMap<u32, u64>,
     pub(crate) wall_secs: u64,
@@ -99,7 +100,7 @@ pub(crate) struct Answer {
     pub(crate) rcode: Rcode,
     pub(crate) ede: Option<u16>,
     pub(crate) authentic: bool,
-    /// "answer www.example. 60 A 192.0.2.1"
+    /// The records as text, such as "answer www.example. 60 A 192.0.2.1".
     pub(crate) records: Vec<String>,
     pub(crate) took_ms: u64,
 }
@@ -132,9 +133,9 @@ pub(crate) fn recursion() -> Recursion {
     }
 }
 
-/// A server that has these answers, by question: each a list of records with their section before
-/// them; "*example. A" is all questions at or below example. What it does not know it denies for
-/// the zone.
+/// Returns a server with these answers, by question. An answer is a list of records, each with its
+/// section in front. "*example. A" represents all questions at or below example. Other names are
+/// denied with the SOA record of the zone.
 pub(crate) fn authority(zone: &str, answers: &[(&str, &[&str])]) -> Script {
     let zone = zone.to_owned();
     let answers: Vec<(String, Vec<String>)> = answers
@@ -180,7 +181,8 @@ fn respond(query: &Query) -> Response {
     Response::to(query).without_flags(RA | RD)
 }
 
-/// Hands a reply over. Callgrind counts what happens here: see `work.rs`.
+/// Passes a reply to the resolver. Callgrind counts the instructions of this function: see
+/// `work.rs`.
 #[inline(never)]
 fn counted_reply(
     resolver: &mut Resolver<u32>,
@@ -208,13 +210,13 @@ impl World {
         Self::of(recursion, Faults::NONE, |plan| plan.with_dns64(dns64))
     }
 
-    /// As [`World::with_faults`], where the faults follow from this seed.
+    /// Creates a world as [`World::with_faults`] does. The faults follow from this seed.
     pub(crate) fn seeded(recursion: Recursion, faults: Faults, seed: u64) -> Self {
         let world = Self::with_faults(recursion, faults);
         Self { net: Network::new(seed, START_MS, faults), ..world }
     }
 
-    /// Of a server that knows these names by itself.
+    /// Creates a world with a server that answers these names by itself.
     pub(crate) fn with_own_names(recursion: Recursion, names: impl OwnNames + 'static) -> Self {
         Self::of(recursion, Faults::NONE, |plan| plan.with_own_names(Arc::new(names)))
     }
@@ -254,12 +256,12 @@ impl World {
         }
     }
 
-    /// Forgets what the resolver knows, but for what is in the caches.
+    /// Discards the state of the resolver, except the caches.
     pub(crate) fn restart(&mut self) {
         self.resolver = Resolver::new(Arc::clone(&self.plan), [9; 32], 16);
     }
 
-    /// A server at 192.0.2.x.
+    /// Adds a server at 192.0.2.x.
     pub(crate) fn serve(&mut self, last: u8, script: Script) -> &mut Self {
         let mut script = script;
         self.serve_octets(
@@ -269,13 +271,13 @@ impl World {
         self
     }
 
-    /// A server at any address.
+    /// Adds a server at any address.
     pub(crate) fn serve_at(&mut self, address: &str, mut script: Script) {
         let octets = move |query: &Query| script(query).iter().map(Response::octets).collect();
         self.servers.insert(address.parse().unwrap(), Box::new(octets));
     }
 
-    /// A server at 192.0.2.x that sends these octets.
+    /// Adds a server at 192.0.2.x that sends these octets.
     pub(crate) fn serve_octets(&mut self, last: u8, script: OctetScript) {
         self.servers.insert(IpAddr::from([192, 0, 2, last]), script);
     }
@@ -292,7 +294,7 @@ impl World {
         self.perform();
     }
 
-    /// Asks "www.example. A" and waits for the answer.
+    /// Submits a question such as "www.example. A", and waits for the answer.
     pub(crate) fn resolve(&mut self, what: &str) -> Answer {
         let waiter = self.submit(what, IpAddr::from([198, 51, 100, 9])).expect("it is taken");
         self.run();
@@ -305,18 +307,18 @@ impl World {
         self.answer_to(waiter).unwrap()
     }
 
-    /// The answer to a question that was submitted, if it came.
+    /// Returns the answer to a question that was submitted, if there is one yet.
     pub(crate) fn answer_to(&self, waiter: u32) -> Option<Answer> {
         let (_, answer) = self.answers.iter().find(|(of, _)| *of == waiter)?;
         Some(Answer { took_ms: answer.took_ms - self.began_ms[&waiter], ..answer.clone() })
     }
 
-    /// Asks and does not wait.
+    /// Submits a question, and does not wait.
     pub(crate) fn submit(&mut self, what: &str, client: IpAddr) -> Result<u32, Shed> {
         self.submit_at_once(what, client, 1).remove(0)
     }
 
-    /// Asks several times, before anything is done about it, and does not wait.
+    /// Submits a question several times before any action is executed, and does not wait.
     pub(crate) fn submit_at_once(
         &mut self,
         what: &str,
@@ -353,27 +355,27 @@ impl World {
         taken
     }
 
-    /// Forgets keys and gaps as a reload does; the caches stay.
+    /// Discards keys and NSEC ranges as a reload does, but not the caches.
     pub(crate) fn forget_proofs(&mut self) {
         self.resolver.forget_proofs();
     }
 
-    /// Nobody answers from now on.
+    /// Stops all servers from answering.
     pub(crate) fn silence(&mut self) {
         self.servers.clear();
     }
 
-    /// Questions under way.
+    /// Returns the number of questions in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.resolver.in_flight()
     }
 
-    /// Tells the resolver how busy its thread is.
+    /// Sets the percentage of time for which the thread of the resolver is busy.
     pub(crate) fn note_busy(&mut self, percent: u32) {
         self.resolver.note_busy(percent);
     }
 
-    /// Has "www.example. A" resolved for its trace.
+    /// Resolves a question such as "www.example. A" for its trace.
     pub(crate) fn trace(&mut self, what: &str) -> Traced {
         let question = question(what);
         let (dnssec_ok, checking_disabled) = (self.dnssec_ok, self.checking_disabled);
@@ -397,35 +399,36 @@ impl World {
         traced.remove(0)
     }
 
-    /// The traces of failures.
+    /// Returns the traces of failed questions.
     pub(crate) fn kept(&self) -> Vec<Trace> {
         self.resolver.kept_traces().cloned().collect()
     }
 
-    /// What the caches take for now, in seconds.
+    /// Returns the present time of the caches, in seconds.
     pub(crate) fn now_secs(&self) -> u32 {
         (self.net.now_ms / 1_000) as u32
     }
 
-    /// Lets so many seconds pass.
+    /// Advances the time by this number of seconds.
     pub(crate) fn pass(&mut self, secs: u64) {
         self.net.now_ms += secs * 1000;
         self.wall_secs += secs;
     }
 
-    /// Lets happen what happens until there is nothing to wait for.
+    /// Processes events until no event is left.
     pub(crate) fn run(&mut self) {
         while self.run_until(u64::MAX) {}
     }
 
-    /// Lets happen what happens within so many ms.
+    /// Processes the events of the next `ms` milliseconds.
     pub(crate) fn run_for(&mut self, ms: u64) {
         let end_ms = self.net.now_ms + ms;
         while self.run_until(end_ms) {}
         self.net.now_ms = end_ms;
     }
 
-    /// Goes on to what happens next, if that is by then.
+    /// Processes the next event, if it is not later than `end_ms`. Returns whether there was such
+    /// an event.
     fn run_until(&mut self, end_ms: u64) -> bool {
         let next = [self.net.next_ms(), self.resolver.next_deadline()].into_iter().flatten().min();
         let Some(next) = next.filter(|next| *next <= end_ms) else { return false };
@@ -496,7 +499,7 @@ impl World {
         }
     }
 
-    /// The counters of the resolver.
+    /// Returns the counters of the resolver.
     pub(crate) fn counters(&self) -> &Counters {
         self.resolver.counters()
     }
@@ -562,7 +565,7 @@ impl World {
         self.schedule(Event::Query { socket, to, octets: octets.to_vec(), over_tcp }, 0);
     }
 
-    /// What was sent so far, as "1: www.example. A" for 192.0.2.1; forgets it.
+    /// Returns the queries sent since the last call, as "1: www.example. A" for 192.0.2.1.
     pub(crate) fn take_sent(&mut self) -> Vec<String> {
         let line =
             |sent: &Sent| format!("{}: {}", sent.to.trim_start_matches("192.0.2."), sent.what);

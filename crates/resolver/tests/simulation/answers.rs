@@ -1,4 +1,4 @@
-//! Plain answers, aliases, denials, joining, and what the cache gives back.
+//! Plain answers, aliases, denials, joined questions, and answers from the cache.
 
 use avocet_cache::ReadAt;
 use avocet_resolver::{Answers, Assembled, Assembler, EcsPolicy, Plan, Wanted, ZoneRule};
@@ -10,7 +10,7 @@ use crate::world::{World, address, any_address, plan, rule, settings};
 const SOA: &str = "example. 900 SOA ns.example. admin.example. 1 2 3 4 60";
 const SOA_SHOWN: &str = "authority example. 60 SOA ns.example. admin.example. 1 2 3 4 60";
 
-/// What the world's cache alone answers.
+/// Returns the answer that can be made from the world's cache alone.
 fn assembled(world: &World, plan: &Plan, what: &str, dnssec_ok: bool) -> Option<(Rcode, usize)> {
     let mut out = Answers::default();
     let question = question(what);
@@ -72,7 +72,7 @@ fn a_denial_carries_its_soa_and_lives_for_the_lesser_ttl() {
     assert_eq!(assembled(&world, &plan, "other.example. A", false), None);
 }
 
-/// A world whose server is given client subnets.
+/// Returns a world whose server gets client subnets.
 fn passing_world() -> World {
     let passing = ZoneRule { ecs: EcsPolicy::Pass, ..rule(".", &[1]) };
     let mut world = World::new(1, Faults::NONE, plan(vec![passing]));
@@ -166,7 +166,7 @@ fn a_denial_without_soa_is_not_cached() {
 #[test]
 fn aliases_come_first_in_order_with_a_denial_at_their_end() {
     let mut world = World::simple(|query| {
-        // Out of order, with records that do not belong.
+        // The records are out of order, and some of them do not belong to the answer.
         let response = Response::to(query)
             .answer("b.example. 200 CNAME c.example.")
             .answer("stray.example. 300 A 192.0.2.66")
@@ -242,7 +242,7 @@ fn a_cached_dname_is_followed_for_a_question_as_for_an_alias() {
     world.resolve("c.example. A");
     assert_eq!(asked(&world), "c.new.example.");
     assert_eq!(world.sent.len(), 4, "each asked for once, and c.example.");
-    // To ask ahead of need renews the DNAME as well.
+    // A prefetch also renews the DNAME.
     world.submit("b.old.example. A", None);
     assert_eq!(asked(&world), "b.old.example.");
 }
@@ -322,7 +322,8 @@ fn equal_questions_join_whatever_their_case_and_others_do_not() {
 
 #[test]
 fn stale_data_has_a_ttl_of_thirty_seconds_or_its_own_and_says_how_stale_it_is() {
-    // RFC 8767 §4 recommends 30 seconds; a stale answer must not have more than a fresh one.
+    // RFC 8767 §4 recommends 30 seconds. The TTL of stale data must not exceed the TTL of fresh
+    // data.
     for (original_ttl, expected_ttl) in [(300, 30), (30, 30), (7, 7)] {
         let mut world = World::simple(move |query| {
             let record = format!("{} {original_ttl} A 192.0.2.80", query.qname);

@@ -1,4 +1,5 @@
-//! What is not believed: other rules' names, records beside the answer, what is malformed.
+//! Data that is not trusted: names of other rules, records that do not belong to the answer, and
+//! malformed data.
 
 use avocet_cache::{ReadAt, RrsetKey};
 use avocet_resolver::{Answers, Assembled, Assembler, Wanted};
@@ -14,7 +15,8 @@ fn is_cached(world: &World, owner: &str, rtype: u16) -> bool {
     world.rrsets.lookup(&key, at, &mut vec![0; 70_000]).is_some()
 }
 
-/// All names at 192.0.2.1, those under corp.example at 192.0.2.2.
+/// Returns a world with all names at 192.0.2.1, except those below corp.example, which are at
+/// 192.0.2.2.
 fn split_world() -> World {
     let mut world =
         World::new(1, Faults::NONE, plan(vec![rule(".", &[1]), rule("corp.example.", &[2])]));
@@ -60,7 +62,7 @@ fn the_server_of_all_names_is_not_believed_about_another_rules_names() {
     assert_eq!((world.sent_to(1), world.sent_to(2)), (1, 1));
 }
 
-/// RFC 2181 §10.1: a name has one alias, also if the alias itself is queried.
+/// A name has one alias at most, also if the QTYPE is CNAME (RFC 2181 §10.1).
 #[test]
 fn two_aliases_of_one_name_are_no_answer() {
     for (question, of) in [("a.example. CNAME", "CNAME"), ("a.example. DNAME", "DNAME")] {
@@ -165,7 +167,7 @@ fn malformed_replies_are_passed_over_until_the_good_one_comes() {
     assert_eq!(counters.malformed + counters.foreign, 50);
 }
 
-/// RFC 1035 says nothing of them, and other resolvers take such replies.
+/// RFC 1035 does not mention such octets, and other resolvers accept these replies.
 #[test]
 fn octets_behind_the_last_record_are_ignored() {
     let behind = b"\x03www\x07example\x00\x00\x01\x00\x01\x00\x00\x00\x3c\x00\x04\xcb\x00\x71\x42";
@@ -181,7 +183,7 @@ fn octets_behind_the_last_record_are_ignored() {
     }
 }
 
-/// An address record of five octets.
+/// Returns a reply with an A record of five octets.
 fn malformed_address(query: &Query) -> Vec<(u64, Vec<u8>)> {
     let mut bad = crate::world::address(query).octets();
     let at = bad.len() - 11 - 4 - 2;
@@ -295,7 +297,7 @@ fn a_referral_is_no_answer() {
     world.resolve("www.example. A").check(Rcode::SERVFAIL, &[]);
 }
 
-/// A reply with a bit of everything.
+/// Returns a reply with records of many kinds.
 fn rich(query: &Query) -> Vec<u8> {
     let signature = "13 2 300 20300101000000 20200101000000 1 example. AAAA";
     Response::to(query)

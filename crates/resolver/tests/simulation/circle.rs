@@ -1,4 +1,4 @@
-//! Two servers that forward to each other (S25: TsuKing and misconfiguration).
+//! Two servers that forward to each other (S25 in tests/SECURITY.md: TsuKing and misconfiguration).
 
 use std::net::IpAddr;
 
@@ -10,14 +10,14 @@ use avocet_wire::hash::HashKey;
 
 use crate::world::{START_MS, TTL, addr, plan, rule};
 
-/// One of the two: 192.0.2.1 or 192.0.2.2.
+/// One of the two servers: 192.0.2.1 or 192.0.2.2.
 struct Side {
     resolver: Resolver<Waiter>,
     rrsets: RrsetCache,
     failures: FailureCache,
 }
 
-/// The other side's socket and query; none for the client.
+/// The socket and the query of the other server; `None` for the client.
 type Waiter = Option<(SocketId, Vec<u8>)>;
 
 #[derive(Clone)]
@@ -53,7 +53,7 @@ impl Side {
         actions
     }
 
-    /// A question from the client, or from the other side in a query from this socket.
+    /// Submits a question of the client, or of the other server in a query from this socket.
     fn ask(
         &mut self,
         now_ms: u64,
@@ -90,8 +90,8 @@ impl Side {
     }
 }
 
-/// What a side wants done goes to the other. Returns how many queries were sent and how often the
-/// client was answered.
+/// Sends the queries of these actions to the other server. Returns the number of queries, and how
+/// often the client was answered.
 fn carry_out(actions: &Actions<Waiter>, other: usize, net: &mut Network<Packet>) -> (usize, usize) {
     let (mut queries, mut answers) = (0, 0);
     for action in &actions.list {
@@ -118,7 +118,7 @@ fn carry_out(actions: &Actions<Waiter>, other: usize, net: &mut Network<Packet>)
     (queries, answers)
 }
 
-/// How many queries one question costs, and how often it is answered.
+/// Returns the number of queries that one question causes, and how often it is answered.
 fn queries_in_a_circle(addresses: [IpAddr; 2]) -> (usize, usize) {
     let mut sides = [Side::new(2), Side::new(1)];
     let mut net = Network::new(1, START_MS, Faults::NONE);

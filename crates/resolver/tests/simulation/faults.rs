@@ -1,5 +1,5 @@
-//! Loss, delay, reordering, duplication and death of servers: the fault table's figures, and
-//! what holds for every seed.
+//! Loss, delay, reordering, duplication and failure of servers: the figures of the fault table, and
+//! properties that hold for every seed.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,8 +10,8 @@ use avocet_wire::{Ede, Rcode};
 
 use crate::world::{START_MS, World, address, any_address, plan, rule};
 
-/// Asks 200 names, one each 10 ms; returns how long each took, in order, and checks that all
-/// were answered.
+/// Resolves 200 names, one every 10 ms. Returns the durations in ascending order, and checks that
+/// all names were answered.
 fn cold_names(world: &mut World) -> Vec<u64> {
     let start = world.net.now_ms;
     let waiters: Vec<_> = (0..200)
@@ -127,7 +127,7 @@ fn thirteen_dead_servers_cost_fourteen_queries() {
     assert!(world.sent.len() <= 14 && answer.at_ms - START_MS <= 5_000, "{}", world.sent.len());
 }
 
-/// A world drawn from a seed: its network, its servers and their moods.
+/// Returns a world with a random network and random servers, from a seed.
 fn random_world(seed: u64) -> World {
     let mut chance = Chance::new(seed);
     let faults = Faults {
@@ -234,7 +234,7 @@ fn queries_on_a_socket_that_was_closed_here_are_repeated_soon_and_blame_nobody()
         asked += 1;
         if asked > 2 { any_address(query) } else { Vec::new() }
     });
-    // One slot: both queries wait on it.
+    // With one slot, both queries wait on the same socket.
     world.resolver = avocet_resolver::Resolver::new(plan(vec![rule(".", &[1])]), [9; 32], 1);
     let names = ["first-long-hostname.example. a", "second-long-hostname.example. a"];
     let waiters = names.map(|name| world.ask(name));

@@ -1,4 +1,4 @@
-//! Upstreams that learn the client of each query, by a header of the PROXY protocol.
+//! Upstreams that get the client of each query, in a header of the PROXY protocol.
 
 use std::net::IpAddr;
 
@@ -27,8 +27,8 @@ fn introducing(zone: &str, server: u8) -> ZoneRule {
     ZoneRule { introduction, ..rule(zone, &[server]) }
 }
 
-/// Serves a different address in each answer, so that no two clients can have the same one by
-/// chance.
+/// Makes a server send a different address in each answer, so that two clients cannot get the same
+/// address by chance.
 fn serve_each(world: &mut World, server: u8) {
     let mut count = 0;
     world.serve(server, move |query| {
@@ -42,7 +42,7 @@ fn world(rules: Vec<ZoneRule>) -> World {
     World::new(1, Faults::NONE, plan(rules))
 }
 
-/// Asks for a client.
+/// Submits a question of a client.
 fn ask_for(world: &mut World, client: Option<IpAddr>, what: &str) -> u32 {
     world.introduced = client;
     world.ask(what)
@@ -161,8 +161,8 @@ fn a_race_names_the_client_to_each_and_a_broken_connection_is_replaced() {
     assert_eq!(world.headers, vec![header(Some(client(1)), ProxiedBy::Datagram); 2]);
 }
 
-/// A world in which `www.example.`, of a server that learns nothing, is an alias for a name of one
-/// that learns the client.
+/// Returns a world in which `www.example.` is an alias. Its server does not get the client, but the
+/// server of the alias's target does.
 fn aliased(in_flight: usize) -> World {
     let mut settings = super::world::settings();
     settings.in_flight = in_flight;
@@ -203,7 +203,7 @@ fn clients_that_share_an_alias_part_where_servers_learn_them() {
 
 #[test]
 fn clients_without_room_for_their_part_fail_and_nothing_is_remembered_of_that() {
-    // The shared question, and two parts.
+    // There is room for the shared question and for two of the questions into which it is split.
     let mut world = aliased(3);
     let asked: Vec<u32> =
         (0..5).map(|at| ask_for(&mut world, Some(client(at)), "www.example. A")).collect();

@@ -1,11 +1,12 @@
-//! Forwarders that give errors to names in mixed case, drop or deny them, and answer in lower case.
+//! Forwarders that return errors for names in mixed case, drop or deny them, and answer names in
+//! lower case.
 
 use avocet_testkit::{Faults, Query};
 use avocet_wire::Rcode;
 
 use crate::world::{World, address, plan, rule};
 
-/// What a server says in mixed case, and in lower case.
+/// The RCODEs that a server returns for a name in mixed case and in lower case.
 #[derive(Clone, Copy)]
 struct Says {
     mixed: Rcode,
@@ -24,7 +25,7 @@ impl Says {
     }
 }
 
-/// A rule for all names with these servers.
+/// Returns a world with a rule for all names with these servers.
 fn world(servers: &[Says]) -> World {
     let lasts: Vec<u8> = (1..=servers.len() as u8).collect();
     let mut world = World::new(1, Faults::NONE, plan(vec![rule(".", &lasts)]));
@@ -34,7 +35,7 @@ fn world(servers: &[Says]) -> World {
     world
 }
 
-/// Asks for a name that was not asked for before. Returns the RCODE and the number of queries sent.
+/// Resolves a name that was not queried before. Returns the RCODE and the number of queries sent.
 fn ask(world: &mut World, host: usize) -> (Rcode, usize) {
     let before = world.sent.len();
     let rcode = world.resolve(&format!("a-name-of-many-letters-{host}.example. A")).rcode();
@@ -54,7 +55,7 @@ fn where_all_servers_give_errors_to_mixed_case_one_is_asked_in_lower_case_and_re
         assert_eq!(ask(&mut world, 1), (Rcode::NOERROR, 1), "it is asked in lower case now");
         assert!(world.sent.last().unwrap().slot().is_none(), "from a socket of its own");
     }
-    // Without EDNS, in mixed case and then in lower case.
+    // The query is repeated without EDNS, first in mixed case and then in lower case.
     let says = Says { mixed: Rcode::FORMERR, lower: Rcode::NOERROR };
     assert_eq!(ask(&mut world(&[says]), 0), (Rcode::NOERROR, 3));
 }
@@ -83,7 +84,7 @@ fn servers_that_fail_in_any_case_are_asked_in_lower_case_no_more_than_once() {
     }
 }
 
-/// A server that drops names in mixed case.
+/// The replies of a server that drops names in mixed case.
 fn drops_mixed(query: &Query) -> Vec<(u64, Vec<u8>)> {
     let is_mixed = query.question[..query.question.len() - 4].iter().any(u8::is_ascii_uppercase);
     if is_mixed { Vec::new() } else { vec![(0, address(query).octets())] }
@@ -99,7 +100,7 @@ fn a_server_that_drops_mixed_case_is_asked_in_lower_case_and_remembered_after_a_
         for host in 0..3 {
             let (rcode, sent) = ask(&mut world, host);
             assert_eq!(rcode, Rcode::NOERROR);
-            // A silent server is probed in addition.
+            // A server that does not answer may get an additional probe.
             assert!((silent + 1..=silent + 2).contains(&sent), "{sent} to {count}");
         }
         if count == 1 {
@@ -137,12 +138,12 @@ fn the_first_denial_of_a_name_in_mixed_case_is_verified_in_lower_case() {
     let mut world_of_one = world(&[minds]);
     assert_eq!(ask(&mut world_of_one, 0), (Rcode::NOERROR, 2));
     assert_eq!(ask(&mut world_of_one, 1), (Rcode::NOERROR, 1), "it is asked in lower case now");
-    // A real denial costs one more query, once.
+    // A genuine denial causes one more query, only once.
     let denies = Says { mixed: Rcode::NXDOMAIN, lower: Rcode::NXDOMAIN };
     let mut world_of_one = world(&[denies]);
     assert_eq!(ask(&mut world_of_one, 0), (Rcode::NXDOMAIN, 2));
     assert_eq!(ask(&mut world_of_one, 1), (Rcode::NXDOMAIN, 1));
-    // Who found a name is believed.
+    // A denial is trusted if the server has found a name in mixed case.
     let mut world_of_one = world(&[Says { mixed: Rcode::NOERROR, lower: Rcode::NOERROR }]);
     ask(&mut world_of_one, 0);
     world_of_one.serve(1, move |query| denies.replies(query));

@@ -1,4 +1,4 @@
-//! Bounds on what is in flight, and what gives way.
+//! Limits on questions in flight, and the questions that are ended or rejected at these limits.
 
 use avocet_resolver::{EcsPolicy, Plan, Settings, Shed, Submitted};
 use avocet_testkit::{Faults, Response};
@@ -121,7 +121,7 @@ fn client_subnets_never_multiply_queries() {
 
 #[test]
 fn a_question_that_comes_back_is_not_sent_again() {
-    // Two servers forward to each other: what this one sends comes back at once.
+    // Two servers forward to each other: each query of this server comes back at once.
     let mut world = World::simple(|_| Vec::new());
     let first = world.ask("www.example. A");
     world.run(START_MS + 20);
@@ -151,7 +151,7 @@ fn a_question_is_not_sent_back_to_who_asks_it() {
 
 #[test]
 fn no_question_takes_more_than_its_share_of_queries() {
-    // Each name leads on, to servers that each fail in another way first.
+    // Each name is an alias to the next. Each server first fails in a different way.
     let mut world = World::new(7, Faults::loss(40), plan(vec![rule(".", &[1, 2, 3, 4])]));
     for server in 1..=4 {
         world.serve(server, move |query| match query.octets[0] % 4 {

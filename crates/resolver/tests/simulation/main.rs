@@ -1,4 +1,4 @@
-//! The resolver in a simulated world: what it sends, what it believes, when it gives up.
+//! The resolver in a simulated world: its queries, the replies that it accepts, and its limits.
 
 #![allow(clippy::unwrap_used)] // a failed unwrap is a failed test
 

@@ -1,4 +1,4 @@
-//! Servers that cannot do something, fail, or are slow, and the strategies that choose among them.
+//! Servers that lack an ability, fail or are slow, and the strategies that choose among servers.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What somebody who sees nothing, or not everything, can do (RFC 5452).
+//! Attackers that see no queries, or not all of them (RFC 5452).
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -10,8 +10,8 @@ use avocet_wire::Rcode;
 
 use crate::world::{World, address, any_address, plan, rule};
 
-/// The probability that chi-square of `degrees` degrees exceeds this is below 0.001 (Wilson and
-/// Hilferty's approximation, z = 3.09).
+/// Returns a limit that chi-square with `degrees` degrees of freedom exceeds with a probability
+/// below 0.001 (approximation of Wilson and Hilferty, z = 3.09).
 fn chi_square_limit(degrees: f64) -> f64 {
     let ninth = 2.0 / (9.0 * degrees);
     degrees * (1.0 - ninth + 3.09 * ninth.sqrt()).powi(3)
@@ -33,7 +33,8 @@ fn serial_correlation(numbers: &[u16]) -> f64 {
     product / square
 }
 
-/// The resolver alone, with a server that answers in the same instant: quick enough for many.
+/// Sends this number of queries to a server that answers without delay. Returns the IDs and the
+/// slots of the queries, and the world.
 fn drawn(seed: u64, count: u32) -> (Vec<(u16, u16)>, World) {
     let mut world =
         World::new(seed, Faults { delay_ms: 0, ..Faults::NONE }, plan(vec![rule(".", &[1])]));
@@ -123,7 +124,7 @@ fn of_a_million_forged_replies_none_is_taken() {
         let mut octets = forged.clone();
         let mut at_slot = slot;
         match chance.below(4) {
-            // Another ID on the right socket, the right ID on another socket, neither.
+            // Another ID on the right socket, the right ID on another socket, or both wrong.
             0 => octets[..2]
                 .copy_from_slice(&(query.id ^ (1 + chance.below(65_535) as u16)).to_be_bytes()),
             1 => at_slot = (slot + 1 + chance.below(4095) as u16) % 4096,
@@ -132,7 +133,7 @@ fn of_a_million_forged_replies_none_is_taken() {
                     .copy_from_slice(&(query.id ^ (1 + chance.below(65_535) as u16)).to_be_bytes());
                 at_slot = (slot + 1 + chance.below(4095) as u16) % 4096;
             }
-            // All right but the name.
+            // Only the name is wrong.
             _ => octets[13] ^= 1,
         }
         world.inject(SocketId { slot: SocketSlot::Pooled(at_slot), ..socket }, &octets);

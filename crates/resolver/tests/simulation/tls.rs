@@ -1,5 +1,4 @@
-//! Upstreams with TLS: their connections are the driver's, what follows from them is the
-//! resolver's.
+//! Upstreams with TLS. The driver owns the connections, and the resolver handles their failures.
 
 use avocet_resolver::{Endpoint, PeerId, SocketFault, SocketSlot, Strategy, TlsFault, Transport};
 use avocet_testkit::Faults;
@@ -9,7 +8,7 @@ use super::world::{START_MS, Tcp, World, addr, address, any_address, plan, rule}
 
 const ANSWER: &[&str] = &["answer www.example. 300 A 192.0.2.80"];
 
-/// A world with upstreams with TLS, which answer.
+/// Returns a world with these upstreams with TLS, which answer.
 fn world(strategy: Strategy, servers: &[u8]) -> World {
     let mut rule = rule(".", servers);
     rule.strategy = strategy;
@@ -107,7 +106,7 @@ fn queries_in_flight_are_asked_again_where_the_connection_breaks() {
 fn a_silent_connection_is_left_for_another_that_answers() {
     let mut world = one();
     world.resolve("first.example. A");
-    // The path of the kept connection is dead; a connection that begins now works.
+    // The kept connection no longer transports data, but a new connection works.
     world.server(1).tcp = Tcp::Silent;
     let waiter = world.ask("www.example. A");
     world.run(START_MS + 500);
@@ -135,7 +134,7 @@ fn one_stalled_answer_holds_up_no_other() {
     assert_eq!(slots(&world), [SocketSlot::Stream; 21]);
 }
 
-/// RFC 7828 §3.1: the timeout is in units of 100 milliseconds.
+/// The timeout is in units of 100 milliseconds (RFC 7828 §3.1).
 #[test]
 fn the_server_says_how_long_an_idle_connection_is_kept() {
     let mut world = one();
@@ -157,7 +156,7 @@ fn another_identity_at_the_same_address_is_another_server() {
     assert_eq!(world.forgotten, [ids[0]], "its connection is closed");
 }
 
-/// A world with an upstream with TLS, and a plain one in reserve.
+/// Returns a world with an upstream with TLS, and an upstream without TLS as a reserve.
 fn reserved(strategy: Strategy) -> World {
     let mut rule = rule(".", &[1]);
     rule.strategy = strategy;

@@ -1,4 +1,4 @@
-//! A resolver, the caches, a network and scripted servers, with a virtual clock.
+//! A world: a resolver, the caches, a network and scripted servers, with a virtual clock.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -16,30 +16,30 @@ use avocet_wire::{MessageView, Question, Rcode, rdata};
 
 pub(crate) const TTL: TtlBounds =
     TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
-/// When worlds begin, in ms.
+/// The time at which worlds begin, in ms.
 pub(crate) const START_MS: u64 = 1_000_000;
 
-/// What a server does with a query: replies, each after so many ms.
+/// The replies of a server to a query, each with the time in ms after which it is sent.
 pub(crate) type Script = Box<dyn FnMut(&Query) -> Vec<(u64, Vec<u8>)>>;
 
-/// What becomes of connections to a server.
+/// The behaviour of connections to a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tcp {
     Works,
     Refused,
     Silent,
-    /// Accepted, and closed when a query comes.
+    /// The connection is accepted, and closed when a query arrives.
     Closes,
-    /// Closed after each answer.
+    /// The connection is closed after each answer.
     ClosesAfterAnswer,
-    /// Accepted; TLS fails.
+    /// The connection is accepted, and TLS fails.
     Tls(TlsFault),
 }
 
 pub(crate) struct Server {
     pub(crate) script: Script,
     pub(crate) tcp: Tcp,
-    /// Datagrams to it come back as "port unreachable".
+    /// Whether datagrams to the server are answered with the ICMP error "port unreachable".
     pub(crate) unreachable: bool,
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum Event {
     Fault { socket: OpenSocket, fault: SocketFault },
 }
 
-/// A socket, and how many were opened before it: numbers are used again.
+/// A socket, and the number of sockets with the same identifier that were opened before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenSocket {
     id: SocketId,
@@ -65,14 +65,14 @@ pub(crate) struct Sent {
     pub(crate) query: Query,
 }
 
-/// What a waiter was told.
+/// The answer that a waiter got.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) waiter: u32,
     pub(crate) at_ms: u64,
     pub(crate) resolved: Resolved,
     pub(crate) octets: Vec<u8>,
-    /// "answer www.example. 60 A 192.0.2.1", by section, in their order.
+    /// The records as text, such as "answer www.example. 60 A 192.0.2.1", in message order.
     pub(crate) records: Vec<String>,
 }
 
@@ -84,10 +84,10 @@ pub(crate) struct World {
     pub(crate) failures: FailureCache,
     pub(crate) servers: HashMap<SocketAddr, Server>,
     pub(crate) sent: Vec<Sent>,
-    /// What came before each of them.
+    /// The header that came before each query in `sent`.
     pub(crate) headers: Vec<Vec<u8>>,
     pub(crate) answers: Vec<Answer>,
-    /// Waiters that got stale data, and when.
+    /// The waiters that got stale data, each with the time.
     pub(crate) overdue: Vec<(u32, u64)>,
     pub(crate) forgotten: Vec<EndpointId>,
     pub(crate) kept_idle: Vec<(SocketId, u32)>,
@@ -110,7 +110,7 @@ pub(crate) fn settings() -> Settings {
     Settings { minimal: true, stale_client_ms: 1800, in_flight: 4096, waiters: 65_536, ttl: TTL }
 }
 
-/// A rule for a zone with the servers 192.0.2.x, asked in this order.
+/// Returns a rule for a zone with the servers 192.0.2.x, which are queried in this order.
 pub(crate) fn rule(zone: &str, servers: &[u8]) -> ZoneRule {
     let spec = |&last: &u8| Endpoint { addr: addr(last), transport: Transport::Udp };
     ZoneRule {
@@ -162,7 +162,7 @@ impl World {
         }
     }
 
-    /// A world with one server for all names, on a network without faults.
+    /// Creates a world with one server for all names, on a network without faults.
     pub(crate) fn simple(script: impl FnMut(&Query) -> Vec<(u64, Vec<u8>)> + 'static) -> Self {
         let mut world = Self::new(1, Faults::NONE, plan(vec![rule(".", &[1])]));
         world.serve(1, script);
@@ -197,7 +197,7 @@ impl World {
         result
     }
 
-    /// Asks "www.example. A"; returns the waiter.
+    /// Submits a question such as "www.example. A". Returns the waiter.
     pub(crate) fn ask(&mut self, what: &str) -> u32 {
         self.waiters += 1;
         let waiter = self.waiters;
@@ -212,7 +212,7 @@ impl World {
         )
     }
 
-    /// The same of a question in wire form.
+    /// Submits a question in wire form.
     pub(crate) fn submit_octets(&mut self, question: &[u8], waiter: Option<u32>) -> Submitted<u32> {
         let (dnssec_ok, ecs, client, stale_available) =
             (self.dnssec_ok, self.ecs.clone(), self.client, self.stale_available);
@@ -231,7 +231,7 @@ impl World {
         self.with(|resolver, cx| resolver.submit(&ask, waiter, cx))
     }
 
-    /// Asks, and waits until all is answered.
+    /// Submits a question, and waits until all questions are answered.
     pub(crate) fn resolve(&mut self, what: &str) -> Answer {
         let waiter = self.ask(what);
         self.settle();
@@ -245,12 +245,12 @@ impl World {
         answer
     }
 
-    /// Lets time pass until nothing is under way.
+    /// Advances the time until nothing is in flight.
     pub(crate) fn settle(&mut self) {
         self.run(u64::MAX);
     }
 
-    /// Lets time pass until `until_ms`, or until nothing is under way.
+    /// Advances the time until `until_ms`, or until nothing is in flight.
     pub(crate) fn run(&mut self, until_ms: u64) {
         loop {
             let next =
@@ -275,7 +275,8 @@ impl World {
             }
             Event::Fault { socket, fault } if self.is_open(socket) => {
                 if socket.id.slot == SocketSlot::Stream {
-                    // What is under way on this connection is lost; another gets another number.
+                    // Data in flight on this connection is lost. A later connection has another
+                    // number.
                     self.incarnations.remove(&socket.id);
                 }
                 self.with(|resolver, cx| resolver.failed(socket.id, fault, cx));
@@ -319,7 +320,7 @@ impl World {
         }
     }
 
-    /// Does what the resolver wants, and checks that it is in order.
+    /// Executes the actions of the resolver, and checks that they are valid.
     pub(crate) fn perform(&mut self) {
         let mut actions = std::mem::take(&mut self.actions);
         for action in &actions.list {
@@ -386,12 +387,12 @@ impl World {
         }
     }
 
-    /// How many queries went to 192.0.2.x.
+    /// Returns the number of queries that were sent to 192.0.2.x.
     pub(crate) fn sent_to(&self, last: u8) -> usize {
         self.sent.iter().filter(|sent| sent.to == addr(last)).count()
     }
 
-    /// A datagram that comes to a socket now, whoever sent it.
+    /// Delivers a datagram to a socket now, from any sender.
     pub(crate) fn inject(&mut self, socket: SocketId, octets: &[u8]) {
         self.with(|resolver, cx| resolver.received(socket, octets, cx));
     }
@@ -405,12 +406,13 @@ impl World {
         self.with(|resolver, cx| resolver.failed(socket, SocketFault::Unreachable, cx));
     }
 
-    /// The query from this socket could not be sent, for want of a descriptor.
+    /// Reports that the query from this socket could not be sent, because there was no file
+    /// descriptor.
     pub(crate) fn unsent(&mut self, socket: SocketId) {
         self.with(|resolver, cx| resolver.failed(socket, SocketFault::Shortage, cx));
     }
 
-    /// This socket was closed, as its port is to be avoided.
+    /// Reports that this socket was closed, because its port must no longer be used.
     pub(crate) fn withdraw(&mut self, socket: SocketId) {
         self.with(|resolver, cx| resolver.failed(socket, SocketFault::Withdrawn, cx));
     }
@@ -422,12 +424,12 @@ impl World {
 }
 
 impl Sent {
-    /// Over TCP.
+    /// Returns whether the query was sent over TCP.
     pub(crate) fn is_by_tcp(&self) -> bool {
         self.socket.slot.is_stream()
     }
 
-    /// The slot of the pool; none for a socket of its own, and over TCP.
+    /// Returns the slot of the pool; `None` for TCP and for a socket for one query.
     pub(crate) fn slot(&self) -> Option<u16> {
         match self.socket.slot {
             SocketSlot::Pooled(slot) => Some(slot),
@@ -482,7 +484,7 @@ fn check_offsets(octets: &[u8], offsets: &[u16]) {
     assert_eq!(expected, offsets.iter().copied().collect());
 }
 
-/// A server that has one address for each name.
+/// Returns the replies of a server that has one address for each name.
 pub(crate) fn any_address(query: &Query) -> Vec<(u64, Vec<u8>)> {
     vec![(0, address(query).octets())]
 }
