@@ -1,5 +1,5 @@
-//! Messages (letters) to a worker, from other workers and from other threads. For example, a query
-//! for the worker that resolves its name, or a response for the worker that holds the client's
+//! Messages (letters) to a worker, from other workers and from other threads, such as a query for
+//! the worker that resolves its name, or a response for the worker that holds the client's
 //! connection.
 //!
 //! A sender adds all its messages and wakes the receiver once. The receiver takes all messages at
