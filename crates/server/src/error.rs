@@ -68,7 +68,7 @@ pub(crate) enum BackgroundError {
     /// An edit is invalid.
     #[error(transparent)]
     Edit(#[from] EditError),
-    /// The image of the lists is unusable.
+    /// The stored file with the compiled lists (the image) is unusable.
     #[error(transparent)]
     Image(#[from] ImageError),
     /// The system has no random octets.
@@ -112,7 +112,7 @@ pub(crate) enum LookupError {
     /// All addresses are unspecified: an upstream filters the name.
     #[error("an upstream blocks {0}")]
     Blocked(String),
-    /// The query path drops the query.
+    /// This server sends no answer for the host, not even to its own query.
     #[error("this server does not answer for {0}")]
     NoAnswer(String),
     /// Resolution failed. Holds the host and the reason.

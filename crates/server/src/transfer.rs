@@ -325,7 +325,7 @@ impl<'a> Exchange<'a> {
                 .concat();
         if let Some(rdata) = soa {
             let len = (rdata.len() as u16).to_be_bytes();
-            // The owner is a pointer to QNAME.
+            // The owner is a compression pointer to QNAME.
             query.extend_from_slice(&[0xc0, HEADER_LEN as u8, 0, Rtype::SOA.0 as u8, 0, 1]);
             query.extend_from_slice(&[&[0; 4], &len[..], rdata].concat());
         }

@@ -1,9 +1,10 @@
-//! Turns: a limit on concurrent requests.
+//! A limit on concurrent requests: each takes a turn (a permit) before it begins, and returns the
+//! turn at its end.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The available turns.
+/// The turns that are not taken.
 pub(crate) struct Turns {
     left: Mutex<usize>,
     freed: Condvar,

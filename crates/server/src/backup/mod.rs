@@ -77,13 +77,13 @@ pub enum BackupError {
         /// The reason given by the system.
         source: io::Error,
     },
-    /// A line is malformed or in the wrong place. Holds its number and the problem.
+    /// A line is malformed or in the wrong place. Holds the number of the line and the problem.
     #[error("line {0} is damaged or not of a backup: {1}")]
     Line(u64, String),
     /// The end of the backup is missing.
     #[error("the backup is cut off: its last line is missing")]
     CutOff,
-    /// The content is not the one that was written.
+    /// The digest does not match: the content has changed since the backup was made.
     #[error("the backup is damaged: its digest does not match")]
     Damaged,
     /// The format is of another version.
@@ -95,7 +95,7 @@ pub enum BackupError {
     /// A file is too large.
     #[error("{0} is larger than {1} octets")]
     TooLarge(String, usize),
-    /// A file cannot be used.
+    /// A file has content that the server cannot use. Holds its name and the problem.
     #[error("{0} in the backup cannot be used: {1}")]
     Content(String, String),
     /// The configuration has errors.
@@ -169,7 +169,7 @@ fn check_certificate(name: &str, octets: &[u8]) -> Result<(), BackupError> {
     }
 }
 
-/// The file of a name in a backup.
+/// The kind of a file in a backup, which its name determines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileKind {
     /// The configuration file.
@@ -187,7 +187,8 @@ enum FileKind {
 }
 
 impl FileKind {
-    /// Returns the kind of a name; `None` for a name that no backup has, such as one with `..`.
+    /// Returns the kind of the file with this name; `None` if no file of a backup has such a name,
+    /// for example a name with `..`.
     fn of(name: &str) -> Option<Self> {
         if name == CONFIGURATION {
             return Some(Self::Configuration);
@@ -216,7 +217,8 @@ fn is_audit(name: &str) -> bool {
     name == "audit.jsonl" || number.is_some_and(|text| matches!(text.as_bytes(), [b'1'..=b'9']))
 }
 
-/// Returns whether a file of the query log can be read without other files.
+/// Returns whether a backup has the file of the query log with this name: a file of entries, the
+/// roll-ups or a key.
 fn is_of_query_log(name: &str) -> bool {
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-');
     let ends = [".parquet", ".blocks", ".key"].iter().any(|ending| name.ends_with(ending));

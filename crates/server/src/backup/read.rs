@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{BackupError, FileKind, VERSION};
 
-/// Maximum number of octets of a line: a piece whose characters are all escaped.
+/// Maximum number of octets of a line: enough for a piece of a file with all characters escaped.
 const MAX_BACKUP_LINE: u64 = 512 << 10;
 
 /// The digest of a backup. It does not depend on the form of the lines.
@@ -125,7 +125,7 @@ fn next(input: &mut impl BufRead, number: &mut u64) -> Result<Line, BackupError>
         .map_err(|_| BackupError::Line(*number, "it is no line of a backup".to_owned()))
 }
 
-/// Checks that the end matches the lines before it, and that nothing follows it.
+/// Checks that the last line of the backup matches the lines before it, and that nothing follows.
 fn ended(
     input: &mut impl BufRead,
     (end, number): (&End, u64),

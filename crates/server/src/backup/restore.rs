@@ -34,7 +34,7 @@ use super::{
 use crate::pools_file;
 use crate::trust;
 
-/// The file that a program uploads.
+/// The file to which a program uploads a backup.
 const UPLOAD: &str = "restore.upload";
 /// The directory of a backup that waits for a start.
 pub(super) const PENDING: &str = "restore.pending";
@@ -138,7 +138,8 @@ fn check_configuration(text: &str, place: Place<'_>) -> Result<(), BackupError> 
     Ok(())
 }
 
-/// Copies a backup into the data directory, for a server to stage.
+/// Copies a backup into the data directory, where a server checks it and keeps it for its next
+/// start.
 ///
 /// # Errors
 /// A file cannot be read or written.
@@ -255,8 +256,8 @@ fn record(directory: &Path, facts: &BackupFacts, now: u64) {
         fields: fields.as_object().cloned().unwrap_or_default(),
         result: "ok".to_owned(),
     });
-    // Root may have written the file. If its owner cannot be changed, the next entry of the audit
-    // log reports this.
+    // If root runs the restore, root owns the file. If its owner cannot be changed, the next entry
+    // of the audit log reports this.
     let _ = give_to_owner_of(directory, &directory.join("audit.jsonl"));
 }
 
@@ -324,8 +325,8 @@ fn replace_configuration(pending: &Path, place: Place<'_>) -> Result<(), BackupE
     Ok(replace(path, &present, &text)?)
 }
 
-/// Moves the files of the state to `before`, and those of the backup to their places. The function
-/// may be repeated.
+/// Moves the files of the state to `before`, and those of the backup to their places. After a
+/// crash, the next start can call this function again.
 fn put_in_place(pending: &Path, directory: &Path, names: &[String]) -> io::Result<()> {
     let (new, before) = (pending.join(NEW), pending.join(BEFORE));
     if !before.exists() {
@@ -363,7 +364,8 @@ fn put_in_place(pending: &Path, directory: &Path, names: &[String]) -> io::Resul
 }
 
 /// Copies the files of a directory with certificates and then replaces them. The directory itself
-/// remains: it may be a mount point, which cannot be renamed. The function may be repeated.
+/// remains: it may be a mount point, which cannot be renamed. After a crash, the next start can
+/// call this function again.
 fn put_certificates(
     one: &CertificateDirectory,
     pending: &Path,

@@ -33,7 +33,7 @@ impl Server {
         server
     }
 
-    /// Returns a server whose files have this mark.
+    /// Returns a server whose files contain this mark.
     fn new(name: &str, mark: &str) -> Self {
         let server = Self::empty(name);
         let mut store = Store::open(&server.data().join("revisions")).unwrap();
@@ -217,7 +217,7 @@ fn decisions_about_addresses_of_pools_come_back() {
     server.put("pools.json", &text("up"));
     server.restore(&backup).unwrap();
     assert_eq!(server.state()["pools.json"], text("down"));
-    // The health of then does not count, and the decision does.
+    // The server ignores the old health of the address, and keeps the setting of the operator.
     let saved = pool_state::load(&server.data(), 1_000_000);
     assert!(saved.states.is_empty());
     assert_eq!(saved.controls.into_values().collect::<Vec<_>>(), [MemberControl::Down]);

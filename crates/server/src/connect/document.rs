@@ -17,7 +17,7 @@ const BORDER: usize = 4;
 /// Returns the settings of a connection in one form, as text.
 ///
 /// # Errors
-/// The form needs something that is not there.
+/// The connection lacks something that the form needs.
 pub fn document(connection: &DeviceConnection, form: ConnectForm) -> Result<String, ConnectFault> {
     match form {
         ConnectForm::Profile => profile(connection),
@@ -48,7 +48,7 @@ pub fn in_terminal(connection: &DeviceConnection) -> Result<String, ConnectFault
     Ok(format!("{image}\n{stamp}\n"))
 }
 
-/// Returns the stamp for apps: that of DoH if it is served.
+/// Returns the stamp for apps: the stamp of DoH, or of the first protocol if DoH is not served.
 fn first_stamp(connection: &DeviceConnection) -> String {
     let https = connection.endpoint(Protocol::Https);
     let endpoint = https.or_else(|| connection.endpoints.first());
@@ -60,7 +60,8 @@ fn code(stamp: &str) -> Result<QrCode, ConnectFault> {
         .map_err(|_| ConnectFault::Form("the stamp does not fit into a QR code"))
 }
 
-/// Draws a code as SVG, one unit for each module. The runs of dark modules in a row are one shape.
+/// Draws a QR code as SVG, with one unit for each module. Adjacent dark modules in a row are one
+/// rectangle.
 fn drawn(code: &QrCode) -> String {
     let width = code.width();
     let modules = code.to_colors();

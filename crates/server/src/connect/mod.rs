@@ -2,8 +2,9 @@
 //! listeners, in the formats of devices, apps and DHCP servers.
 //!
 //! Everything is computed from the configuration and the names of its certificates, so that equal
-//! configurations make equal texts. A [`DeviceConnection`] contains only valid host names and
-//! words: letters, digits, `-`, `_` and dots.
+//! configurations make equal texts. A [`DeviceConnection`] contains only valid host names, and the
+//! identifier that the device sends with its queries (its word): letters, digits, `-`, `_` and
+//! dots.
 
 pub mod dnr;
 pub mod document;
@@ -30,7 +31,7 @@ use avocet_worker::home_ca::authority_of;
 pub struct DeviceConnection {
     /// The name of the server.
     pub name: String,
-    /// The word of the device.
+    /// The word of the device: the identifier that the device sends with its queries.
     pub word: Option<String>,
     /// DoT, DoH and DoQ, in this order; DoT and DoQ only if the device can send its word.
     pub endpoints: Vec<Endpoint>,
@@ -58,7 +59,8 @@ pub struct Endpoint {
     pub protocol: Protocol,
     /// Whether HTTP/3 is served, too.
     pub has_h3: bool,
-    /// The name that the device connects to: with its word for DoT and DoQ.
+    /// The host name that the device connects to. For DoT and DoQ, its first label is the word, if
+    /// the device has one.
     pub host: String,
     /// The port.
     pub port: u16,

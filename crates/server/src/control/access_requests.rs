@@ -53,9 +53,9 @@ fn find(running: &Running, id: u32, group: Option<&str>) -> Result<WaitingReques
     found.ok_or(ControlError::UnknownRequest(id))
 }
 
-/// Returns whether a request comes from a client of a group, if a group is given. The client must
-/// have been in the group at the time of its request. It must also be in the group now, unless its
-/// address belongs to another client now.
+/// Returns whether a request comes from a client of a group, or true if no group is given. The
+/// client must have been in the group at the time of its request. It must also be in the group now,
+/// unless its address belongs to another client now.
 fn is_of(running: &Running, one: &WaitingRequest, group: Option<&str>) -> bool {
     let Some(group) = group else { return true };
     let is_among = |groups: &[String]| groups.iter().any(|name| *name == *group);

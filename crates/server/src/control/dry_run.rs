@@ -16,11 +16,11 @@ use crate::dry_run::background::{self, Proposal};
 use crate::query_log::filter::stored_filter;
 use crate::running::Running;
 
-/// Maximum number of names of a kind of change in a reply.
+/// Maximum number of names that a reply lists for each kind of change.
 const MAX_SHOWN: u64 = 1_000;
-/// Default number of names in a reply.
+/// Default number of names that a reply lists for each kind of change.
 const USUAL_SHOWN: u64 = 100;
-/// The condition that is reported after a panic.
+/// The error of the reply after a panic.
 const FAULT: &str = "a panic interrupted the dry run, see the log";
 
 /// Compares the configuration in force with a proposed one, over logged queries.

@@ -27,7 +27,7 @@ use crate::query_log::stored::{damaged, stored};
 use crate::query_log::{PruneOrder, WriterOrder, WrittenLog};
 use crate::running::Running;
 
-/// Maximum time without a line for a client that follows the log.
+/// Maximum time between two lines to a client that follows the log.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Maximum number of queries of a page.
 const MAX_PAGE: u64 = 1_000;
@@ -37,9 +37,9 @@ const USUAL_PAGE: u64 = 100;
 /// right after a start or a reload that turns the log on.
 const OPENING: Duration = Duration::from_millis(50);
 const OPENING_LOOKS: usize = 40;
-/// Maximum number of texts of a ranking.
+/// Maximum number of entries in a ranking.
 const MAX_TEXTS: u64 = 100;
-/// Default number of texts of a ranking.
+/// Default number of entries in a ranking.
 const USUAL_TEXTS: u64 = 10;
 
 /// Reports each new query until the client disconnects.
@@ -222,7 +222,7 @@ fn wait<T>(
     }
 }
 
-/// Counts the queries of a period that the limits of a user include. They are counted in the files,
+/// Counts the queries of a period that a user with limits may see. They are counted in the files,
 /// because roll-ups count all clients together.
 fn part(
     running: &Running,
@@ -257,7 +257,7 @@ fn written(running: &Running) -> Result<WrittenLog, ControlError> {
     Err(no_log(running))
 }
 
-/// Returns the directory of the log, which may have files although no query is logged.
+/// Returns the directory of the log. The directory may have files although no query is logged.
 pub(super) fn directory(running: &Running) -> Result<PathBuf, ControlError> {
     let config = &running.shared.snapshot().config;
     let directory = config.query_log.directory_in(&config.data.directory);

@@ -162,7 +162,7 @@ fn bind_for(path: &Path, group: Option<&str>) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// The messages to the main thread: streams of processes that take over.
+/// Messages to the main thread: connections of processes that want to take over from this server.
 pub(crate) struct Orders {
     streams: Mutex<Vec<UnixStream>>,
     waker: Waker,

@@ -29,8 +29,8 @@ use crate::query_log::searches::Searches;
 use crate::query_log::stored::stored;
 use crate::running::Running;
 
-/// Numbers of seconds before and after a time between which the query is searched. The first span
-/// with an entry contains the nearest one.
+/// Numbers of seconds before and after the given time within which the query is searched, the
+/// shortest first. The first span with an entry contains the nearest entry.
 const WINDOWS_SECS: [u64; 3] = [5, 60, 15 * 60];
 /// Maximum number of entries of one client for one name in a span.
 const MAX_ENTRIES: usize = 4096;
@@ -100,7 +100,7 @@ fn nearest(
     let is = |column, text: String| Condition::Is(column, vec![text]);
     let rtype = query.rtype.map(|rtype| is(Text::Qtype, rtype.to_ascii_uppercase()));
     let name = is(Text::Qname, query.name.to_string());
-    // A device that is known by a word or a certificate may have any address.
+    // A device that sends an identifier or a certificate may have any address.
     let by_address = is(Text::Client, query.client.ip.to_string());
     let client = match query.client.name.map(|name| is(Text::Device, name.to_owned())) {
         None => by_address,
@@ -135,7 +135,8 @@ fn asked_us(entry: &LogEntry) -> u64 {
     number(Int::Time).unwrap_or(0).saturating_sub(delay)
 }
 
-/// Returns whether the log may lack the address of this client, or all names.
+/// Returns whether privacy settings may keep the address of this client, or all names, out of the
+/// log.
 fn is_withheld(state: &Snapshot, identity: &Identity) -> bool {
     let Identity { client, groups, .. } = identity;
     let log = &state.config.query_log;

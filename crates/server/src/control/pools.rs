@@ -32,7 +32,8 @@ pub(super) fn report(running: &Running, name: Option<&str>) -> Result<PoolsRepor
     }
 }
 
-/// Changes the setting of an operator for addresses. Returns the state of the pool.
+/// Sets an address of a pool, or all its addresses, up, down or draining by hand, or back to the
+/// results of probes. Returns the state of the pool.
 pub(super) fn control(
     running: &Running,
     request: &PoolControl,
@@ -59,7 +60,8 @@ pub(super) fn control(
     report(running, Some(&request.name))
 }
 
-/// Returns the answers of the pools that have one of these addresses.
+/// Returns the answers that the pools with one of the given addresses would give if these addresses
+/// were down.
 pub(super) fn what_if(
     running: &Running,
     request: &PoolsWhatIf,

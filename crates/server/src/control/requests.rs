@@ -113,8 +113,8 @@ fn entrance_of(state: &Snapshot, name: &str, transport: Option<LogTransport>) ->
     found.map_or_else(|| Entrance::of_server(server), |(place, _)| Entrance(place as u16))
 }
 
-/// Returns the transport of a query that arrives at an address: the requested one, or else that of
-/// the address.
+/// Returns the transport of a query that arrives at an address: the requested transport, or else
+/// the transport of the address.
 fn transport_at(state: &Snapshot, entrance: Entrance, wanted: Option<LogTransport>) -> Transport {
     let all = state.config.server.open_addresses();
     match (wanted, all.get(usize::from(entrance.0)).map(|one| one.protocol)) {
@@ -567,8 +567,8 @@ fn source(running: &Running, request: &Backup) -> backup::BackupSource {
     }
 }
 
-/// Returns the name of a grant. A prefix `*.` is removed, because a grant includes the names below
-/// its name.
+/// Returns the name for which a grant suspends filtering. A prefix `*.` is removed, because a grant
+/// includes the names below its name.
 fn granted(name: &str) -> Result<String, ControlError> {
     let name = name.strip_prefix("*.").unwrap_or(name);
     if name.is_ascii() {

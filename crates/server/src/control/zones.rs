@@ -25,8 +25,8 @@ use crate::running::{self, Running};
 const PAGE: u32 = 100;
 /// Number of octets of text that are sent together.
 const TEXT: usize = 16 << 10;
-/// Maximum time that a reload waits for another reload. The request occupies a turn of the control
-/// socket in this time.
+/// Maximum time that a reload waits for another reload. Meanwhile, the request counts as one of the
+/// concurrent requests of the control socket.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum number of RRsets that are examined for a page, which takes some hundredths of a second.
 const MAX_LOOKED: usize = 200_000;
@@ -42,7 +42,7 @@ fn state(running: &Running, of: &ZoneFileState) -> ZoneStatus {
     let provided = config.and_then(|zone| zone.provided.as_ref());
     let kind = provided.map_or(ProviderKind::File, |provided| provided.kind);
     let primaries = config.map_or(&[][..], |zone| &zone.primaries.servers);
-    // A zone with views is not a copy.
+    // A zone with views is not transferred from primaries.
     let copied = Some(&of.id.name).filter(|_| of.id.is_common());
     let copied = copied.and_then(|name| running.zone_watch.secondaries.state(name));
     let transfers = copied.map(|state| ZoneTransfers {
@@ -286,7 +286,8 @@ fn folded(name: &str) -> Result<FoldedNameBuf, ControlError> {
     FoldedNameBuf::from_wire(&wire).map_err(|error| ControlError::InvalidName(error.to_string()))
 }
 
-/// Returns the zone with a name that all clients see, or the zone with this item in its view.
+/// Returns the zone with this name that all clients see, or the one whose `view` contains the given
+/// item.
 pub(super) fn find(
     running: &Running,
     name: &str,

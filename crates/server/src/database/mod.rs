@@ -119,8 +119,8 @@ impl fmt::Display for ShownText {
     }
 }
 
-/// A database with its user, and the proofs of both sides. Zones with equal sources share the
-/// thread that listens.
+/// A database: its address, its user, and the files with which both sides prove their identity.
+/// Zones with equal sources share the thread that listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct DatabaseSource {
     address: DatabaseAddress,

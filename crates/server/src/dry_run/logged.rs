@@ -31,7 +31,7 @@ const COLUMNS: [Text; 8] = [
 pub struct LoggedQueries<'l> {
     /// The files.
     pub reader: &'l LogReader,
-    /// The entries.
+    /// The filter that selects the entries.
     pub filter: &'l Filter,
 }
 
@@ -68,7 +68,8 @@ fn past_query<'e>(equal: &'e EqualEntries<'_>) -> Option<PastQuery<'e>> {
     if name.is_empty() || class != "IN" {
         return None;
     }
-    // With other outcomes, the logged answer comes from this server.
+    // With other outcomes, this server made the logged answer itself, so the answer of the upstream
+    // is not known.
     let is_known = outcome == Outcome::Answered.name();
     let words = || answer.split_whitespace().filter(|_| is_known);
     let alias = words().find(|word| word.parse::<IpAddr>().is_err());

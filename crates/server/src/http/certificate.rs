@@ -1,7 +1,7 @@
 //! The certificate of the HTTPS listener, which is read again when its files change.
 //!
 //! DNS is served even if the certificate is unusable. Connections to the HTTPS listener are then
-//! closed, and a condition reports the problem until the files are usable.
+//! closed, and the status of the server reports the problem until the files are usable.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -75,7 +75,7 @@ impl Certificate {
     }
 
     /// Reads the files if they have changed, or were not usable. If they cannot be used, returns
-    /// the reason and keeps the certificate before.
+    /// the reason and keeps the previous certificate.
     fn look(&self, files: &CertificateFiles) -> Option<String> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = SeenFiles::of(files);

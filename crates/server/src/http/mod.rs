@@ -55,7 +55,7 @@ const REQUEST_TIME: Duration = Duration::from_secs(5);
 /// Maximum duration of a connection: a fetch of lists may take minutes. A client that does not read
 /// is disconnected earlier.
 const CONNECTION_TIME: Duration = Duration::from_secs(300);
-/// Age at which a connection takes no further request.
+/// Age of a connection after which its next request is its last one.
 const KEPT_TIME: Duration = Duration::from_secs(60);
 /// Maximum number of requests of a connection.
 const MAX_REQUESTS: u32 = 100;
@@ -93,11 +93,11 @@ impl Listeners {
     }
 }
 
-/// The label of the listener of HTTPS.
+/// The label by which a process that takes over recognizes the socket of the HTTPS listener.
 pub(crate) const SECURE: &[u8] = b"https";
-/// The label of the first listener.
+/// The label by which a process that takes over recognizes the socket of the first listener.
 pub(crate) const OWN: &[u8] = b"http";
-/// The label of the listeners for the block page.
+/// The label by which a process that takes over recognizes the sockets for the block page.
 pub(crate) const PAGE: &[u8] = b"page";
 
 /// The listeners and their thread. Dropping the value stops accepting connections.
@@ -244,7 +244,7 @@ struct KeptConnection {
     client: IpAddr,
     began: Instant,
     requests: AtomicU32,
-    /// The places of all connections.
+    /// The free places for connections of all clients.
     places: Arc<Semaphore>,
 }
 
@@ -312,8 +312,9 @@ async fn accept_for_page(listener: &TcpListener, running: Arc<Running>) {
     }
 }
 
-/// Serves a client that may not query this server, while an authority looks for a proof (RFC 8555
-/// §8.3): the authority may use any address. Such a client can request nothing but the proof.
+/// Serves a client that may not query this server, while a certificate authority requests the proof
+/// that this server controls a name (RFC 8555 §8.3): the authority may use any address. Such a
+/// client can request nothing but the proof.
 fn serve_proof(stream: TcpStream, running: &Arc<Running>, places: &Arc<Semaphore>) {
     let proofs = running.acme.proofs.clone();
     let place = places.clone().try_acquire_owned();

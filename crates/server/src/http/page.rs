@@ -2,8 +2,8 @@
 //! shows the name, the reason, and the time.
 //!
 //! The request is untrusted: the name is parsed as a domain name, written in ASCII, and escaped.
-//! The page is only for clients that may query the server; it shows the decision for the client's
-//! own profile.
+//! The page is only for clients that may query the server; it shows the decision of the policy for
+//! this client.
 
 mod look;
 mod words;
@@ -47,8 +47,8 @@ const MAX_VISITS: usize = 64;
 const MAX_VISITS_PER_CLIENT: usize = 8;
 const LIMITS: ConnectionLimits =
     ConnectionLimits { total: MAX_VISITS, per_client: MAX_VISITS_PER_CLIENT };
-/// Maximum number of octets of a Host header. A browser sends no longer header: it would have every
-/// octet of the name escaped.
+/// Maximum number of octets of a Host header: a name of maximum length and a port. A longer one
+/// would have escaped octets, which browsers do not send.
 const MAX_HOST: usize = MAX_NAME + ":65535".len();
 
 const HTML: &str = "text/html; charset=utf-8";

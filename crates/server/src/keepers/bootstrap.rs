@@ -196,7 +196,7 @@ pub(super) fn addresses_by(
     let v6 = v6.iter().filter_map(|data| Some(IpAddr::from(<[u8; 16]>::try_from(&**data).ok()?)));
     let mut all: Vec<IpAddr> =
         v4.chain(v6).filter(|ip| !ip.is_unspecified() && !ip.is_multicast()).collect();
-    // Servers rotate the order of records, which must not change the plan.
+    // Servers rotate the order of records. Another order must not count as a change.
     all.sort_unstable();
     all.dedup();
     all.truncate(MAX_ADDRESSES);

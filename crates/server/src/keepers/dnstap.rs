@@ -34,7 +34,7 @@ const TICK: Duration = Duration::from_millis(25);
 const IDLE_TICK: Duration = Duration::from_millis(250);
 /// Time between attempts to connect.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// The condition that is reported after a panic of a round.
+/// The problem that the status reports after a panic of a round.
 const FAULT: &str = "a panic interrupted dnstap, see the log; the server retries";
 /// The name and version of the software in each message.
 const VERSION: &str = concat!("avocet ", env!("CARGO_PKG_VERSION"));
@@ -70,7 +70,7 @@ struct TapWork {
     retry: Instant,
     concealed: Concealed,
     record: TapRecord,
-    /// The message that is written.
+    /// Memory for the message.
     message: Vec<u8>,
     /// Memory for the octets of a reply without data that privacy conceals.
     octets: Vec<u8>,
@@ -213,8 +213,8 @@ impl Known<'_> {
                 Transport::Quic => TapTransport::Quic,
             }),
             query_address: self.client,
-            // An address of another family would be misread, because the family is that of the
-            // client.
+            // The message has only one address family, which is that of the client. An address of
+            // another family would be misread.
             response_address: server
                 .map(|server| server.ip())
                 .filter(|ip| self.client.is_none_or(|client| client.is_ipv4() == ip.is_ipv4())),

@@ -33,7 +33,7 @@ const TICK: Duration = Duration::from_millis(25);
 const IDLE_TICK: Duration = Duration::from_millis(250);
 /// Time to send the remaining traces when the server stops.
 const LAST_TIME: Duration = Duration::from_secs(2);
-/// The condition that is reported after a panic of a round.
+/// The problem that the status reports after a panic of a round.
 const FAULT: &str = "a panic interrupted the export of traces, see the log; the server retries";
 /// The version of the software in each request.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

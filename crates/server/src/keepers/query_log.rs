@@ -45,7 +45,7 @@ const UPKEEP_AFTER: Duration = Duration::from_secs(5);
 /// Time between two checks for clients whose entries must be dropped from the roll-ups.
 const TIDY_AFTER: Duration = Duration::from_secs(3600);
 
-/// The condition after a panic of a round.
+/// The problem that the status reports after a panic of a round.
 const FAULT: &str = "a panic interrupted the query log, see the log; the server retries";
 
 /// Starts the thread.
@@ -381,7 +381,7 @@ fn retention(config: &QueryLogConfig) -> Retention {
     }
 }
 
-/// Returns the octets of all files in a directory.
+/// Returns the number of octets of all files in a directory.
 fn stored_octets(directory: &Path) -> u64 {
     let files = fs::read_dir(directory).into_iter().flatten().flatten();
     files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()

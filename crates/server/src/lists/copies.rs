@@ -145,7 +145,7 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Creates the store of copies in a directory, which may not exist yet.
+    /// Creates the store of copies in a directory; the directory may not exist yet.
     pub(crate) fn new(directory: &Path) -> Self {
         Self { directory: directory.to_owned(), unsaved: HashMap::new() }
     }

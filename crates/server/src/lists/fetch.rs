@@ -91,7 +91,7 @@ pub(crate) enum FetchError {
     Private,
     /// The connection ended before the text was complete.
     Truncated,
-    /// The text exceeds the limit, in octets.
+    /// The text exceeds the limit. Holds the limit in octets.
     TooLarge(u64),
     /// The time limit was reached.
     TimedOut,
@@ -130,9 +130,9 @@ pub(crate) struct Fetcher {
 
 /// The credentials and trust of a fetcher for one URL.
 pub(crate) struct UrlTerms {
-    /// Header fields of each request, which may be secret.
+    /// Header fields of each request; they may be secret.
     pub(crate) fields: HeaderMap,
-    /// Proofs that the server must provide, and the certificate that it is shown.
+    /// The proofs that the server must provide, and the certificate that the client presents.
     pub(crate) tls: UrlTls,
 }
 
@@ -149,7 +149,7 @@ impl Fetcher {
         }
     }
 
-    /// Returns a fetcher for a URL of the configuration, which may have a private address. The
+    /// Returns a fetcher for a URL of the configuration; its host may have a private address. The
     /// fetcher follows no redirect: another host must not get the header fields.
     pub(crate) fn on_terms(lookup: Lookup, bounds: Bounds, terms: UrlTerms) -> Self {
         let UrlTerms { fields, tls: UrlTls { authorities, shown } } = terms;
@@ -222,7 +222,7 @@ impl Fetcher {
     }
 }
 
-/// Returns a client for hosts that the configuration names, which may have private addresses. The
+/// Returns a client for hosts that the configuration names; they may have private addresses. The
 /// client follows no redirect.
 pub(crate) fn agent_for_configured(lookup: Lookup, bounds: Bounds) -> Agent {
     agent(OwnResolver { lookup, permits: Permits::All }, bounds, 0)

@@ -1,5 +1,5 @@
-//! The image on disk, `lists/image` in the data directory. When the server starts, it reads the
-//! image instead of the lists.
+//! The file `lists/image` in the data directory, with the image: the compiled form of all lists.
+//! When the server starts, it reads the image instead of the lists.
 //!
 //! ```text
 //!   image, as the compiler made it | JSON about its origin | length of the JSON, u32 | MAGIC

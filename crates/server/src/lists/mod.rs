@@ -42,7 +42,7 @@ pub(crate) struct Keeping {
     sources: Mutex<BTreeMap<String, SourceState>>,
     /// The component that runs work at idle priority.
     pub(crate) leisure: leisure::Leisure,
-    /// Images compiled since the server started.
+    /// Number of compilations of the lists since the server started.
     pub(crate) compiles: AtomicU64,
 }
 

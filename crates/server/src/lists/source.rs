@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::fetch::FetchError;
 use super::zone::UnusablePrimaries;
 
-/// The divisor of the previous number of entries. A text with fewer entries than this part is held
-/// back, if it has also lost more than [`SHRINK_ENTRIES`].
+/// A text is held back if it has fewer entries than the previous number divided by this value, and
+/// has also lost more than [`SHRINK_ENTRIES`].
 const SHRINK_PART: u64 = 2;
 /// The number of entries that a text may lose without being held back.
 const SHRINK_ENTRIES: u64 = 1_000;
@@ -99,8 +99,8 @@ impl SourceState {
         self.error = Some(failure.to_string());
     }
 
-    /// Returns whether NOTIFY may cause an attempt. The time since the last attempt must be this
-    /// number of seconds, and it doubles with each further failure.
+    /// Returns whether NOTIFY may cause an attempt: the last attempt was at least `least_secs`
+    /// seconds ago. This number doubles with each further failure.
     pub(crate) fn may_follow_notify(&self, now_secs: u64, least_secs: u64) -> bool {
         let wait = least_secs.saturating_mul(1 << self.failures_in_row.min(32)).min(MAX_RETRY_SECS);
         now_secs.abs_diff(self.tried_at_secs) >= wait

@@ -1,4 +1,5 @@
-//! The texts and the image of the lists: read from their sources, stored on disk, compiled.
+//! The texts of the lists and their compiled form (the image): read from their sources, stored on
+//! disk, compiled.
 //!
 //! If the disk is full or cannot be written, the lists are still compiled and used, and a log line
 //! reports the problem.
@@ -154,7 +155,8 @@ impl Store {
         now.is_some() && now != head.fingerprint
     }
 
-    /// Returns whether an image was made from the current copies. A fetched list may lack its copy.
+    /// Returns whether an image was made from the current copies. A list of another server may lack
+    /// its copy.
     fn is_of_copies(&self, config: &PolicyConfig, making: &Making) -> bool {
         config.lists.iter().zip(&making.lists).all(|(list, made)| {
             let stamp = self.copies.head(list).map(|head| head.stamp());

@@ -6,7 +6,7 @@
 //!       successor's stream ────┘
 //! ```
 //! The main thread reaches a worker only through [`Shared`]: it puts snapshots in force, sends
-//! letters and reads counters. `serve` uses this module in four steps:
+//! messages and reads counters. `serve` uses this module in four steps:
 //!
 //! 1. [`take_over::request`], for a take-over: gets the sockets of the running server.
 //! 2. [`Operation::start`], before the workers start: fills the caches from disk, opens the control
@@ -85,7 +85,7 @@ pub(crate) use take_over::{ListeningSockets, TakenOver};
 
 /// Milliseconds between checks of timers and of the configuration file.
 const TICK_MS: u32 = 1_000;
-/// Milliseconds between two such checks while the workers drain.
+/// Milliseconds between two checks of timers while the workers drain.
 const DRAIN_TICK_MS: u32 = 20;
 /// Seconds for which the server makes cookies with one secret. It accepts the previous secret for
 /// the same time. A cookie is valid for an hour.
@@ -349,7 +349,7 @@ impl Operation {
         self.successor = None;
         let _ = self.poller.remove(&self.control);
         for mailbox in &self.running.shared.mailboxes {
-            // A full mailbox still has room for this letter.
+            // A full mailbox still has room for this message.
             let _ = mailbox.send(Letter::Drain);
         }
     }

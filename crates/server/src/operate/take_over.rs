@@ -133,7 +133,7 @@ pub(super) struct AdoptedListeners {
 pub(crate) struct TakenSocket {
     /// The transport of the listening socket.
     pub(crate) transport: Transport,
-    /// Number of the worker that listens on the socket.
+    /// Index of the worker that listens on the socket.
     pub(crate) worker: usize,
     /// The socket.
     pub(crate) fd: OwnedFd,

@@ -71,15 +71,15 @@ pub(crate) struct Collector {
     not_before: Instant,
 }
 
-/// A function that returns whether the server drains.
+/// A function that returns whether the server is shutting down.
 pub(crate) type Draining = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// The addresses of the collector, and the time at which they were found.
 type KnownAddresses = Option<(Instant, Vec<IpAddr>)>;
 
 impl Collector {
-    /// Prepares requests; `None` if the configuration has no endpoint. While the server drains, no
-    /// name is resolved.
+    /// Prepares requests; `None` if the configuration has no endpoint. While the server shuts down,
+    /// no name is resolved.
     ///
     /// # Errors
     /// A file cannot be used.
@@ -153,7 +153,7 @@ impl Collector {
         for header in self.config.headers.iter() {
             let name = HeaderName::from_bytes(header.name.as_bytes());
             let value = HeaderValue::from_str(&header.value);
-            // The configuration has checked both.
+            // The check of the configuration has accepted both.
             if let (Ok(name), Ok(mut value)) = (name, value) {
                 value.set_sensitive(true);
                 request = request.header(name, value);

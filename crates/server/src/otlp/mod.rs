@@ -28,7 +28,7 @@ pub(crate) struct OtlpCounts {
     pub(crate) rejected_spans: AtomicU64,
     /// Traces lost in the queues of the workers.
     pub(crate) queue: AtomicU64,
-    /// Traces over the limit per second.
+    /// Traces dropped because of the limit per second.
     pub(crate) limit: AtomicU64,
     /// Traces lost because too many waited for the collector, or the server ended.
     pub(crate) backlog: AtomicU64,

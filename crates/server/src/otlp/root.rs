@@ -1,4 +1,4 @@
-//! The root span of a trace: the query of a client and its end.
+//! The root span of a trace: the query of a client and its outcome.
 
 use avocet_nameserver::metrics::STAGES;
 use avocet_nameserver::query::asked::Transport;

@@ -183,7 +183,7 @@ impl<'i> StepSpans<'i> {
         let place = match found.map(|place| self.open.remove(place).span) {
             Some(span) => span,
             None => {
-                // The query was sent for another question, before this question joined it.
+                // Another resolution had already sent this query when this one joined it.
                 let span = self.push(SpanKind::Client, "DNS query".to_owned(), sent_ns);
                 put_server(&mut self.spans[span], server);
                 self.spans[span].put("avocet.joined", self.has_joined);

@@ -122,13 +122,13 @@ impl EntryFilter {
     }
 }
 
-/// Returns whether the limits of a user include an entry.
+/// Returns whether a user with these limits may see an entry.
 pub(crate) fn is_within(limits: &UserLimits, entry: &LogEntry) -> bool {
     let groups = entry.groups.iter().map(String::as_str);
     limits.takes(groups, entry.name.as_deref().unwrap_or_default())
 }
 
-/// Returns the condition for entries that the limits of a user include.
+/// Returns the condition that selects the entries that a user with these limits may see.
 ///
 /// # Errors
 /// A zone of the limits is malformed.

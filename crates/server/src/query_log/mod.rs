@@ -1,5 +1,5 @@
 //! The query log of the running server: the state that its thread shares with other threads, and
-//! the texts for the numbers in entries.
+//! the texts for the identifiers in entries.
 //!
 //! ```text
 //! worker ──ring──┐
@@ -54,7 +54,7 @@ pub(crate) struct QueryLog {
     pub(crate) rates: Rates,
     /// The searches in the files.
     pub(crate) searches: Searches,
-    /// The turns of dry runs over the files.
+    /// The limit on concurrent dry runs over the files.
     pub(crate) dry_runs: Arc<Turns>,
     /// The open files; `None` while no file is open.
     pub(crate) written: Mutex<Option<WrittenLog>>,
@@ -98,15 +98,15 @@ pub(crate) struct PruneOrder {
 /// Counts of the query log since the start.
 #[derive(Default)]
 pub(crate) struct LogCounts {
-    /// Entries that passed the thread.
+    /// Entries that the thread took from the rings of the workers.
     pub(crate) taken: AtomicU64,
-    /// Entries lost: the ring of a worker was full.
+    /// Entries lost because the ring of a worker was full.
     pub(crate) dropped: AtomicU64,
     /// Entries written to files.
     pub(crate) written: AtomicU64,
-    /// Entries lost: they could not be written.
+    /// Entries lost because they could not be written.
     pub(crate) lost: AtomicU64,
-    /// Entries lost: their blocks were damaged when the file was sealed.
+    /// Entries lost because their blocks were damaged when the file was sealed.
     pub(crate) damaged: AtomicU64,
     /// Number of octets written to files.
     pub(crate) octets: AtomicU64,

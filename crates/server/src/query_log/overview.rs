@@ -23,7 +23,7 @@ const USUAL_STEPS: u64 = 100;
 /// The period of an overview without a start time.
 const USUAL_SECS: u64 = 86_400;
 
-/// The rankings with their words in the interface.
+/// The rankings of the log, each with its kind in the interface.
 const KINDS: [(Ranking, RankingKind); 10] = [
     (Ranking::Qtypes, RankingKind::Types),
     (Ranking::Rcodes, RankingKind::Rcodes),

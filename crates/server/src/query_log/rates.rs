@@ -9,7 +9,7 @@ use avocet_querylog::Outcome;
 
 /// Time between samples.
 const SAMPLE_AFTER: Duration = Duration::from_secs(1);
-/// Maximum number of samples: the rates are those of a minute.
+/// Maximum number of samples, which cover a minute.
 const MAX_SAMPLES: usize = 61;
 
 /// Counts of logged queries since the start.

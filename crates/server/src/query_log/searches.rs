@@ -48,7 +48,7 @@ struct SearchState {
     readers: Mutex<Vec<IdleReader>>,
     /// Searches since the start.
     done: AtomicU64,
-    /// Searches that got no turn, or did not end.
+    /// Searches that were refused because too many were running, or that did not end.
     refused: AtomicU64,
     /// The total time of all searches in microseconds.
     micros: AtomicU64,
@@ -68,7 +68,7 @@ impl Default for Searches {
 
 /// Counts of searches, for the metrics.
 pub(crate) struct SearchCounts {
-    /// Searches since the start.
+    /// Searches that were refused because too many were running, or that did not end.
     pub(crate) done: u64,
     /// Searches that got no turn, or did not end.
     pub(crate) refused: u64,

@@ -78,7 +78,7 @@ pub(super) fn flags(bits: u16) -> Vec<String> {
     set.map(|(_, name)| (*name).to_owned()).collect()
 }
 
-/// Returns the variant of an enum of words.
+/// Returns the variant of an enum that has this name, if there is one.
 pub(super) fn of_word<T: DeserializeOwned>(word: &str) -> Option<T> {
     serde_json::from_value(word.into()).ok()
 }

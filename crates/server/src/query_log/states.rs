@@ -1,5 +1,5 @@
-//! The snapshots with which logged queries were answered. They have the texts for the numbers in an
-//! entry, and the privacy of its client.
+//! The snapshots with which logged queries were answered. They have the texts for the identifiers
+//! in an entry, and the privacy of its client.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -27,9 +27,10 @@ const MAX_REMEMBERED: usize = 16_384;
 /// The properties of the client of an entry.
 #[derive(Clone, Copy)]
 struct ClientFacts {
-    /// The number of the device's name; zero if the client has no name.
+    /// The index of the device's name in `LoggedState::devices`, plus one; 0 if the client has no
+    /// name.
     device: u16,
-    /// The number of its groups.
+    /// The index of the client's groups in `LoggedState::groups`.
     groups: u16,
     /// The data about the client that the log may store.
     privacy: Privacy,
@@ -41,9 +42,9 @@ struct LoggedState {
     /// The clients, if the snapshot has no policy that knows them.
     without_policy: Option<Clients>,
     clients: HashMap<(IpAddr, DeviceId), ClientFacts>,
-    /// The names of clients; the index is the number minus one.
+    /// The names of devices. [`ClientFacts::device`] is an index in this list, plus one.
     devices: Vec<String>,
-    /// Sets of groups, by their numbers.
+    /// Sets of groups. [`ClientFacts::groups`] is an index in this list.
     groups: Vec<Vec<String>>,
     /// The groups with more than one device.
     shared_groups: HashSet<String>,
@@ -101,8 +102,8 @@ impl LoggedState {
         facts
     }
 
-    /// Finds the rule or list that decided about an entry. Returns the number of the rule. Adds the
-    /// lists that contain the name to `lists`, with the deciding one first.
+    /// Finds the rule or list that decided about an entry. Returns the note of the rule; 0 if a
+    /// list decided. Adds the lists that contain the name to `lists`, with the deciding one first.
     fn decider(&self, entry: &Entry<'_>, scratch: &mut Scratch, lists: &mut Vec<u16>) -> u16 {
         let Facts { profile, client, qtype, rule, outcome, .. } = entry.facts;
         let Some(policy) = &self.state.policy else { return 0 };
@@ -190,9 +191,9 @@ pub(crate) struct LoggedStates {
     known: Vec<LoggedState>,
     /// The [`NameServer::revision`] of the last state.
     revision: u64,
-    /// The upstreams; the index is the number minus one.
+    /// The upstreams. An entry refers to an upstream by its index in this list, plus one.
     upstreams: Vec<String>,
-    /// For each worker, the numbers of its endpoints.
+    /// For each worker, the reference of each of its endpoints to `upstreams`: an index plus one.
     endpoints: Vec<HashMap<u32, u16>>,
     /// Reusable memory for the policy.
     scratch: Scratch,
@@ -247,7 +248,7 @@ impl LoggedStates {
         }
     }
 
-    /// Records the upstreams of a worker: for each, the number in its entries and the text.
+    /// Records the upstreams of a worker: for each, the index that the worker uses, and the text.
     pub(crate) fn learn_upstreams(
         &mut self,
         worker: usize,

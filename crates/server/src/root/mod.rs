@@ -1,7 +1,7 @@
 //! Fetching, verifying, storing and renewing the copy of the root zone (RFC 8806), and its status.
 //!
 //! ```text
-//! primaries --SOA, AXFR--> verify (ZONEMD, chain of trust) --+--> LocalRootSlot --> workers' walks
+//! primaries --SOA, AXFR--> verify (ZONEMD, chain of trust) --+--> LocalRootSlot --> resolvers
 //! local-root = "FILE" ---> verify ---------------------------+--> root.zone in the data directory
 //!                                                                 (after a transfer)
 //! ```

@@ -27,7 +27,7 @@ pub(crate) const MAX_TEXT: usize = 200;
 /// A request that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingRequest {
-    /// The number of the request.
+    /// The ID of the request.
     pub(crate) id: u32,
     /// The name that is blocked.
     pub(crate) name: String,
@@ -101,7 +101,7 @@ pub(crate) struct AccessRequests {
 
 #[derive(Default)]
 struct RequestState {
-    /// The waiting requests, by number.
+    /// The waiting requests, in the order of their IDs.
     waiting: Vec<WaitingRequest>,
     last_id: u32,
     /// The current minute since the start of 1970.

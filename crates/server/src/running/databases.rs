@@ -111,7 +111,7 @@ impl DatabaseListeners {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the state of a database, and the condition.
+    /// Sets the state of a database, and updates the warning about databases.
     fn set(&self, running: &Running, source: &Arc<DatabaseSource>, state: ListenState) {
         let mut sources = self.sources();
         let place = sources.iter_mut().find(|one| Arc::ptr_eq(&one.source, source));

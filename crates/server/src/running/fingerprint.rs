@@ -20,11 +20,12 @@ pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
 }
 
 /// Returns a value that is equal if two snapshots of one configuration have the same policy for
-/// each profile number. It covers lists, countries, pauses, grants, and the meaning of profile
-/// numbers.
+/// each profile, which is a number for all properties of a client that the policy tests. The value
+/// covers lists, countries, pauses, grants, and the meaning of profile numbers.
 pub(crate) fn policy_fingerprint(state: &Snapshot) -> u64 {
     let Parts { lists, countries, switches, .. } = &state.parts;
-    // The image does not contain the policy zones: the stamps of their texts represent them.
+    // The digest of the compiled lists does not cover policy zones: the stamps of their texts
+    // represent them.
     let lists = lists.as_ref().map(|lists| (lists.digest(), &lists.making().lists));
     let countries = countries.as_ref().map(|database| database.digest());
     let profiles = state.policy.as_ref().map(|policy| policy.meanings());

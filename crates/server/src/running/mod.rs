@@ -1,7 +1,7 @@
 //! The state of the running server that its threads share: how configurations come into force, the
 //! state that is saved to disk, and the problems that its operator must know.
 //!
-//! This state reaches a worker only through [`Shared`]: it puts snapshots in force, sends letters
+//! This state reaches a worker only through [`Shared`]: it puts snapshots in force, sends messages
 //! and reads counters.
 
 pub(crate) mod access_requests;
@@ -73,10 +73,10 @@ use switches::Unsaved;
 use trust::KeptTrust;
 pub(crate) use visits::Visits;
 
-/// Seconds after the start in which a worker need not have completed a turn.
+/// Seconds after the start in which a worker need not have completed a turn of its event loop.
 const START_GRACE_SECS: u32 = 10;
-/// Seconds without a turn after which a worker counts as stuck. An idle worker completes two turns
-/// a second.
+/// Seconds without a completed turn of its event loop after which a worker counts as stuck. An idle
+/// worker completes two turns a second.
 const STUCK_SECS: u32 = 10;
 
 /// The reason why the server cannot be operated.
@@ -195,7 +195,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Returns whether all workers have completed a turn recently.
+    /// Returns whether all workers have completed a turn of their event loops recently.
     pub(crate) fn is_healthy(&self) -> bool {
         let now = self.shared.name_server.clock.now().secs();
         let mut turned =
@@ -239,7 +239,7 @@ impl Running {
         self.conditions.set(Condition::State, (!faults.is_empty()).then_some(text));
     }
 
-    /// Sets or clears the condition that a backup waits for the next start.
+    /// Updates the warning that a backup waits for the next start.
     pub(crate) fn note_waiting_restore(&self) {
         let directory = self.shared.snapshot().config.data.directory.clone();
         let text = backup::waiting(&directory).map(|waiting| {
@@ -252,7 +252,7 @@ impl Running {
         self.conditions.set(Condition::Restore, text);
     }
 
-    /// Sets the condition that no user can log in, if the file of users was damaged at the start.
+    /// Sets the warning that no user can log in, if the file of users was damaged at the start.
     pub(crate) fn note_access_fault(&self) {
         let text = self.web.access.fault().map(|fault| format!("nobody can log in: {fault}"));
         self.conditions.set(Condition::Access, text);

@@ -214,7 +214,7 @@ impl NotifyState {
         message.extend_from_slice(zone.apex().wire());
         message.extend_from_slice(&[soa_type, internet].concat());
         if let Some(soa) = soa {
-            // The owner is a pointer to QNAME.
+            // The owner is a compression pointer to QNAME.
             message.extend_from_slice(&[0xc0, HEADER_LEN as u8]);
             message.extend_from_slice(&[soa_type, internet].concat());
             message.extend_from_slice(&soa.ttl_secs.to_be_bytes());

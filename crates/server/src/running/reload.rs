@@ -85,7 +85,8 @@ pub(crate) struct Reloader {
     pub(crate) failures: AtomicU64,
     /// The results of reading the geo database.
     pub(crate) geo: GeoReads,
-    /// The turns of checks: a costly one must not take all places for requests.
+    /// Limits the number of concurrent checks of configurations: costly checks must not take all
+    /// places for requests.
     checks: Arc<Turns>,
 }
 
@@ -514,7 +515,7 @@ impl Reloader {
     }
 
     /// Puts other addresses of upstreams in force that are configured by name. Drops cached
-    /// failures at and below these zones, which may be due to a missing address.
+    /// failures at and below these zones, because a missing address may have caused them.
     pub(crate) fn change_upstream_addresses(
         &self,
         change: impl FnOnce(&mut UpstreamAddresses),

@@ -36,7 +36,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The directory of the revisions, in the data directory.
 const DIRECTORY: &str = "revisions";
-/// The stages of queries that count as failed: the client gets no data, because of this server.
+/// The results of queries that count as failures of this server: the client gets no data.
 const FAILED: [Stage; 4] = [Stage::Failed, Stage::FailureHit, Stage::Refused, Stage::Shed];
 /// The reasons for automatic rollbacks, in the order of the counters.
 pub(crate) const REASONS: [&str; 4] = ["unconfirmed", "unresolved", "failures", "latency"];

@@ -18,10 +18,11 @@ use crate::running::renewals::ShownRenewal;
 use avocet_worker::home_ca::ShownAuthority;
 
 const DAY_SECS: u64 = 86_400;
-/// Maximum time before its end at which a certificate counts as expiring. Programs that renew
-/// certificates have already tried for weeks at this time.
+/// Maximum time before the end of its validity at which a certificate counts as expiring. Programs
+/// that renew certificates have already tried for weeks at this time.
 const MOST_NOTICE_SECS: u64 = 14 * DAY_SECS;
-/// The divisor of the life of a short-lived certificate: in this last part, it counts as expiring.
+/// The divisor of the life of a short-lived certificate: in the last such part of its life, the
+/// certificate counts as expiring.
 const NOTICE_PART: u64 = 6;
 
 /// Returns the certificates in force. The certificates for DNS come first, in the order of the
@@ -112,7 +113,7 @@ fn addresses(config: &Config, certificate: &CertificateConfig) -> Vec<String> {
     open.iter().filter(|one| is_shown_at(one)).map(ToString::to_string).collect()
 }
 
-/// Sets or clears the condition that a certificate expires soon.
+/// Updates the warning that a certificate expires soon.
 pub(crate) fn look(running: &Running) {
     let now_secs = wall_secs();
     let all = of(running);

@@ -168,7 +168,7 @@ impl Desk {
         if !macs_are_wanted(&state.config.policy) {
             return;
         }
-        // If this fails, the condition for neighbours reports the reason.
+        // If this fails, the warning about neighbours reports the reason.
         self.links = link_networks().unwrap_or_default();
         self.links_due = now + LINKS_PAUSE.max(now.elapsed() * LINKS_SHARE);
         let links = nets(&self.links);

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! worker: signature, rule --> queue --> all for one zone --> one version --> journal --> in force
-//! worker: counted, sent <-- letter <----- reply <------------------------------------------+
+//! worker: counted, sent <-- message <---- reply <------------------------------------------+
 //! ```
 //! An update is acknowledged when it is on disk and in force. An update that would cause errors in
 //! the zone is refused, and the other updates are applied. A few threads each update one zone at a

@@ -44,7 +44,7 @@ pub(crate) struct ZoneWatch {
     is_asking: AtomicBool,
     /// Whether a thread looks up the targets of ALIAS records.
     pub(super) is_looking_up: AtomicBool,
-    /// The turns of requests that read zones.
+    /// Limits the number of concurrent requests that read zones.
     pub(crate) reloads: Arc<Turns>,
 }
 

@@ -16,8 +16,8 @@ use avocet_wire::{FoldedName, MessageView, Rtype};
 use super::dump::shown;
 use super::{TraceQuestion, rcode, report};
 
-/// Returns the section with the answer for a client at this address, and the stage that gives the
-/// answer.
+/// Returns the section with the answer for a client at this address, and the stage of processing
+/// that gives the answer.
 pub(crate) fn section(
     state: &Snapshot,
     asked: &TraceQuestion,

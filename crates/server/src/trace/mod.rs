@@ -32,7 +32,7 @@ use avocet_wire::{
 use avocet_worker::mailbox::{KeptOrder, Letter, TraceOrder};
 use avocet_worker::state::Shared;
 
-/// Maximum wait for the resolution by a worker: longer than any question is in flight.
+/// Maximum wait for the resolution by a worker: longer than the resolution of any question takes.
 const TRACE_PATIENCE: Duration = Duration::from_secs(12);
 /// Maximum wait for the stored traces of the workers.
 const LOOK_PATIENCE: Duration = Duration::from_secs(2);
@@ -44,7 +44,7 @@ pub(crate) struct TraceQuestion {
     rtype: Option<Rtype>,
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
-    /// The servers to query; empty for the servers of the plan.
+    /// The servers to query; empty for the servers that a client's query would use.
     servers: Box<[SocketAddr]>,
 }
 

@@ -1,10 +1,10 @@
 //! Resolves the names of hosts that the server itself must reach, such as the servers of lists, and
 //! names whose records it publishes.
 //!
-//! They are resolved like the names in client queries, with local records and the resolver, but
-//! without policy, rate limit and `allow`. Otherwise, a list could block the updates of lists,
-//! including its own correction. A configuration that does not allow loopback could block them,
-//! too.
+//! These names are resolved like the names in client queries, with local records and the resolver,
+//! but without policy, rate limit and `allow`. Otherwise, a list could block the updates of lists,
+//! including its own correction, and a configuration that does not allow loopback could block all
+//! of these names.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -131,7 +131,7 @@ mod tests {
         clean(&file);
     }
 
-    /// F17: a file that is truncated or altered anywhere is refused and renamed.
+    /// A file that is truncated or altered anywhere is refused and renamed.
     #[test]
     fn a_damaged_file_is_put_aside() {
         let file = file("damaged");

@@ -7,7 +7,7 @@ use crate::http::exposition::{Exposition, MetricType};
 use crate::running::Running;
 use crate::running::pool_watch::WatchedMember;
 
-/// A function that reads a number of an address of a pool.
+/// A function that reads a value of an address of a pool.
 type Number = fn(&WatchedMember) -> u64;
 
 /// A family with a sample for each address: name, type, help and value.

@@ -16,8 +16,8 @@ use avocet_zone::{HostedZone, ZoneId};
 use crate::http::exposition::{Exposition, Family, MetricType};
 use crate::running::Running;
 
-/// A function that reads a number of a zone; `None` if a zone without a version in force has no
-/// such number.
+/// A function that reads a value of a zone; `None` if a zone without a version in force has no such
+/// value.
 type Number = fn(&ZoneFileState) -> Option<u64>;
 
 /// A family with a sample for each zone: name, type, help and value.
@@ -51,7 +51,7 @@ const FAMILIES: [(&str, MetricType, &str, Number); 6] = [
     ),
 ];
 
-/// A function that reads a number of the signing of a zone.
+/// A function that reads a value of the signing of a zone.
 type SigningNumber = fn(&SigningReport) -> Option<u64>;
 
 /// A family with a sample for each zone that is signed here.

@@ -1,5 +1,6 @@
-//! The look of the block page, which is that of the interface, without scripts, fonts or pictures.
-//! The page may apply only its own style sheet, which the policy names by its hash.
+//! The look of the block page. It is the look of the web interface, without scripts, fonts or
+//! pictures. The page may apply only its own style sheet, which its Content-Security-Policy
+//! identifies by hash.
 
 use std::sync::LazyLock;
 
@@ -48,8 +49,8 @@ height=\"32\" rx=\"7\" fill=\"#12343b\"/><path d=\"M6 9c2.5-.6 4 .2 5.2 2.2 1 1.
 4 6.5c.9.9 1.4 2 2 2.5z\" fill=\"#fff\"/><path d=\"M15 16.5c3.5 0 6.5 1 9 4-3.5 1-7 .4-9-4z\" \
 fill=\"#12343b\"/><circle cx=\"10\" cy=\"11.6\" r=\"1\" fill=\"#12343b\"/></svg>";
 
-/// The policy of the page. The page may run, load and frame nothing, applies only its own style
-/// sheet, and sends its form to no other host.
+/// The Content-Security-Policy of the page. The page may run, load and frame nothing, applies only
+/// its own style sheet, and sends its form to no other host.
 pub(super) static CONTENT_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let hash = BASE64.encode(digest::digest(&digest::SHA256, STYLE.as_bytes()).as_ref());
     let policy = format!(

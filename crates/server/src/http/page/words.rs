@@ -10,7 +10,8 @@ use hyper::header::ACCEPT_LANGUAGE;
 /// Maximum number of languages of a request that are read. Browsers send fewer than ten.
 const MAX_LANGUAGES: usize = 32;
 
-/// The texts in one language, with the blocked name for `NAME` and a number of seconds for `SECS`.
+/// The texts in one language, with the placeholders `NAME` for the blocked name and `SECS` for a
+/// number of seconds.
 #[derive(Debug)]
 pub(in crate::http) struct Words {
     /// The language, as a tag (RFC 5646).
@@ -23,7 +24,7 @@ pub(in crate::http) struct Words {
     access: &'static str,
     /// The sentence about the server that blocks the name.
     pub(super) by_whom: &'static str,
-    /// The label of the treatment.
+    /// The label of the line that says how the query was treated.
     pub(super) what: &'static str,
     /// The label of the reason.
     pub(super) why: &'static str,

@@ -55,7 +55,7 @@ pub(super) struct ProofRecords<'r> {
 }
 
 struct ShownRecord {
-    /// The name whose control the record proves.
+    /// The domain name for which the record proves control.
     name: String,
     owner: FoldedNameBuf,
     data: Box<[u8]>,
@@ -127,12 +127,12 @@ impl<'r> ProofRecords<'r> {
             Err(fault) => Err(fault.into()),
             Ok(()) => self.spread(&client, &one, pause),
         };
-        // Without a reply to the update, the record may be there, too.
+        // If only the reply to the update is lost, the record exists and must be removed, too.
         self.shown.push(one);
         result
     }
 
-    /// Waits until the server and the name servers of the zone answer with a record.
+    /// Waits until the updated server and the name servers of the zone answer with the record.
     fn spread(
         &self,
         client: &UpdateClient<'_>,

@@ -1,5 +1,5 @@
-//! The listener for proofs by HTTP (RFC 8555 §8.3). It is open while an authority looks for a
-//! proof, and serves nothing else.
+//! The listener for proofs by HTTP (RFC 8555 §8.3). It is open while a certificate authority
+//! requests a proof, and serves nothing else.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -6,8 +6,8 @@
 //! a failure: after ten minutes, doubled after each further one ─────────┘      │
 //!                                  ^────────────── the state on disk ──────────┘
 //! ```
-//! The certificate is a file that `TlsListeners` watches like those of a `[[certificate]]`. State
-//! is kept over restarts, so that restarts do not cause more requests to the authority.
+//! The certificate is a file that `TlsListeners` watches like the files of a `[[certificate]]`.
+//! State is kept over restarts, so that restarts do not cause more requests to the authority.
 
 mod dns01;
 mod http01;
@@ -226,8 +226,8 @@ impl Current {
         }
     }
 
-    /// Checks a certificate, stores it and plans its renewal. A certificate outside its life does
-    /// not replace one within its life.
+    /// Checks a certificate, stores it and plans its renewal. A certificate outside its period of
+    /// validity does not replace one within its period of validity.
     fn put(&mut self, issued: &Issued) -> Result<(), RenewalFault> {
         let Issued { chain, key } = issued;
         let read = Certificate::read(chain.as_bytes(), key.as_bytes(), &[])?;

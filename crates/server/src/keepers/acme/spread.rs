@@ -84,7 +84,7 @@ mod tests {
 
     const DATA: &[u8] = b"\x03abc";
 
-    /// A server that has the record from its answer with number `first` on.
+    /// Starts a server whose answers contain the record from the answer with index `first` on.
     fn server(first: usize) -> (SocketAddr, Arc<AtomicUsize>) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let (addr, asked) = (socket.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));

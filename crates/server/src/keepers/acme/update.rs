@@ -122,10 +122,10 @@ pub(super) struct UpdateClient<'u> {
 }
 
 impl UpdateClient<'_> {
-    /// Returns the zone of the server that a name is in.
+    /// Returns the zone of the server that contains a name.
     ///
     /// # Errors
-    /// The server has none, or see [`UpdateFault`].
+    /// The server has no such zone, or see [`UpdateFault`].
     pub(super) fn zone_of(&self, owner: FoldedName<'_>) -> Result<FoldedNameBuf, UpdateFault> {
         for name in owner.ancestors().filter(|name| name.parent().is_some()) {
             let reply = self.ask(&SignedRequest::query(name, Rtype::SOA))?;
@@ -161,10 +161,10 @@ impl UpdateClient<'_> {
         self.ask(&SignedRequest::update(zone, record.edit(change))).map(drop)
     }
 
-    /// Waits until the server answers with a record: it may pass updates on to its primary.
+    /// Waits until the server answers with a record: the server may forward updates to its primary.
     ///
     /// # Errors
-    /// It does not answer with the record in time, or see [`UpdateFault`].
+    /// The server does not answer with the record in time, or see [`UpdateFault`].
     pub(super) fn confirm(
         &self,
         record: &TextRecord<'_>,
@@ -332,7 +332,7 @@ mod tests {
         act(&UpdateClient { to, time, is_closed: &|| false })
     }
 
-    /// Sends an update to a server with these replies, which fails with a text.
+    /// Sends an update to a server that replies in this way, and expects an error with this text.
     #[track_caller]
     fn check(reply: fn(&[u8]) -> Vec<u8>, expected: &str) {
         let to = served(reply);
@@ -439,7 +439,7 @@ mod tests {
         let to = served(|message| signed(message, of_zone(message), &own_key(), wall_secs()));
         let zone = with_client(&to, |client| client.zone_of(OWNER)).unwrap();
         assert_eq!(zone.view(), ZONE);
-        // A resolver knows the zone, too.
+        // An answer without AA, for example from a resolver, does not count.
         let to = served(|message| {
             let mut reply = of_zone(message);
             reply[2] &= !4;

@@ -8,8 +8,8 @@
 //!     └── `auto`: not announced ────┴─────────────────────────────────┘
 //!         any more, or not proven
 //! ```
-//! Before a designated server is given up, it is asked itself: its answer is authenticated, unlike
-//! the answer of the upstream.
+//! Before the server stops using a designated server, it queries the designated server itself: this
+//! answer is authenticated, unlike the answer of the upstream.
 //!
 //! With `discover = "strict"`, a designated server stays in use: each connection proves it again,
 //! and plain DNS is not permitted.
@@ -136,8 +136,8 @@ impl Discoverer {
         results.into_iter().for_each(|result| self.running.shared.discoveries.count(result));
     }
 
-    /// Puts the designated servers in force. Drops cached failures at and below these zones, which
-    /// may be due to a missing server.
+    /// Puts the designated servers in force. Drops cached failures at and below these zones,
+    /// because a missing server may have caused them.
     fn put(&self, zones: &[Box<[u8]>]) {
         let found = || {
             let servers = self.servers.iter();

@@ -64,7 +64,7 @@ pub(crate) fn start(running: Arc<Running>, store: Store) -> io::Result<()> {
     thread::Builder::new().name("lists".to_owned()).spawn(move || work.run()).map(drop)
 }
 
-/// Whether an image must be compiled.
+/// Whether the lists must be compiled again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pending {
     /// No text has changed.
@@ -146,7 +146,7 @@ impl Work {
         let state = self.running.shared.snapshot();
         *self.running.lists.sources() = self.store.load_states();
         // The previous process may have ended after it stored a copy and before it stored the
-        // image.
+        // compiled lists.
         let making = state.parts.lists.as_ref().map(|lists| &lists.making().lists);
         for (list, compiled) in state.config.policy.lists.iter().zip(making.into_iter().flatten()) {
             if self.store.head(list).map(|head| head.stamp()) != compiled.stamp {
@@ -378,8 +378,8 @@ impl Work {
         }
     }
 
-    /// Compiles all lists and puts them in force. The previous image is freed when no worker uses
-    /// it any more.
+    /// Compiles all lists and puts them in force. The previous compiled lists (the image) are freed
+    /// when no worker uses them any more.
     fn make_image(&mut self, state: &Snapshot) {
         match self.try_make_image(state) {
             Ok(()) => self.pending = Pending::None,
@@ -453,8 +453,8 @@ fn is_file(list: &ListConfig) -> bool {
     matches!(list.source, ListSource::File(_))
 }
 
-/// Returns whether an order requests a list, and how its text is to be accepted; `None` if no order
-/// does.
+/// Returns how the orders want the text of a list to be accepted; `None` if no order requests the
+/// list.
 fn wanted(list: &ListConfig, orders: &[Order]) -> Option<Taking> {
     let is_named = |order: &&Order| order.name.as_ref().is_none_or(|name| *name == list.name);
     let takings = orders.iter().filter(is_named).map(|order| order.taking);

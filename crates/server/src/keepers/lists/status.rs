@@ -25,7 +25,7 @@ pub(crate) fn compiled<'s>(state: &'s Snapshot, name: &str) -> Option<&'s Compil
     state.parts.lists.as_ref()?.making().lists.iter().find(|list| list.name == name)
 }
 
-/// Returns the image in force.
+/// Returns the state of the compiled lists in force (the image).
 pub(crate) fn image(state: &Snapshot) -> Option<ImageStatus> {
     let lists = state.parts.lists.as_ref()?;
     Some(ImageStatus {
@@ -38,7 +38,7 @@ pub(crate) fn image(state: &Snapshot) -> Option<ImageStatus> {
     })
 }
 
-/// Returns all lists and the image.
+/// Returns the state of all lists and of their compiled form (the image).
 pub(crate) fn of_all(running: &Running) -> ListsReport {
     let state = running.shared.snapshot();
     let shares = running.query_log.written().and_then(|log| {

@@ -38,7 +38,7 @@ struct HttpBody {
     place: BodyPlace,
 }
 
-/// The position in a body, whose end the head decides (RFC 9112 §6.3).
+/// The position in a body. The head determines where the body ends (RFC 9112 §6.3).
 enum BodyPlace {
     /// The body ends with the connection.
     Open,
@@ -50,7 +50,7 @@ enum BodyPlace {
     Chunk(u64),
     /// The position is at the line end after the data of a chunk.
     ChunkEnd,
-    /// The position is in that line end, after CR.
+    /// The position is after CR in the line end after the data of a chunk.
     ChunkLineFeed,
     /// The position is after the last octet of the body.
     End,
@@ -255,7 +255,8 @@ mod tests {
         }
     }
 
-    /// Returns what a probe that wants the text `alive` says, however the octets are divided.
+    /// Returns the result of a probe that expects the text `alive`. The result must not depend on
+    /// how the octets are divided.
     fn result(head: &str, body: &str) -> String {
         let octets = format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}").into_bytes();
         let wanted = wanted();

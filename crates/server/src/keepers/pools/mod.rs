@@ -45,7 +45,7 @@ const EVENTS: usize = 1_024;
 const SPREAD_MS: u64 = 1_000;
 /// Seconds after which the state is saved, even without a change.
 const SAVE_SECS: u64 = 60;
-/// Minimum number of seconds between two savings of the state.
+/// Minimum number of seconds between two writes of the state.
 const LEAST_SAVE_SECS: u64 = 1;
 /// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that probes the addresses of pools; their health no \
@@ -79,7 +79,8 @@ struct Prober {
     attempts: Vec<Option<InProgress>>,
     free: Vec<usize>,
     commands: usize,
-    /// The times at which targets are due, with the number of each target's first schedule.
+    /// The times in milliseconds at which targets are due, each with the key of its target in
+    /// `scheduled`.
     due: BinaryHeap<Reverse<(u64, u64)>>,
     scheduled: HashMap<u64, Arc<TargetKey>>,
     numbers: u64,

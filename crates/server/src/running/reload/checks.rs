@@ -18,7 +18,8 @@ use crate::turns::Turn;
 /// Maximum number of checks at once: each may use a processor for seconds.
 pub(super) const MAX_CHECKS: usize = 1;
 
-/// The turn to check a proposed configuration. Dropping it gives the turn to the next check.
+/// The permission to check a proposed configuration, which one check has at a time. Dropping it
+/// gives the permission to the next check.
 pub(crate) struct CheckTurn(#[expect(dead_code, reason = "held until it is dropped")] Turn);
 
 /// A valid edit of the configuration file.
@@ -34,7 +35,7 @@ pub(crate) struct CheckedEdit {
 }
 
 impl Reloader {
-    /// Waits for the turn to check a proposed configuration.
+    /// Waits for the permission to check a proposed configuration.
     ///
     /// # Errors
     /// Another check is still in progress after `patience`.

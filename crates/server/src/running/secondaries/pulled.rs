@@ -200,7 +200,7 @@ fn head_file(config: &ZoneConfig) -> PathBuf {
     config.file.with_added_extension("source")
 }
 
-/// Reads the header fields for the server of a URL, and the proofs that it must provide.
+/// Reads the header fields for the server of a URL, and the proofs that the server must provide.
 fn terms(source: &ZoneUrl) -> Result<UrlTerms, CheckError> {
     let fields = source.headers_file.as_deref().map(fields).transpose()?.unwrap_or_default();
     Ok(UrlTerms { fields, tls: of_url(source)? })

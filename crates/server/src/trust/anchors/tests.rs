@@ -257,7 +257,7 @@ fn keys_are_asked_for_when_they_are_due() {
     world.clean();
 }
 
-/// F31.
+/// Checks row F31 of `tests/SECURITY.md` for a server that has lost its state.
 #[test]
 fn without_its_state_the_server_falls_back_to_the_configuration() {
     let mut world = World::new("lost");
