@@ -132,7 +132,7 @@ impl AccessScope {
         }
     }
 
-    /// Returns the scope with this word.
+    /// Returns the scope that this text names; `None` if there is none.
     pub fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.text() == word)
     }
@@ -166,7 +166,7 @@ impl Role {
         }
     }
 
-    /// Returns the role with this word.
+    /// Returns the role that this text names; `None` if there is none.
     pub fn of_word(word: &str) -> Option<Self> {
         [Self::Viewer, Self::Operator, Self::Admin].into_iter().find(|role| role.text() == word)
     }
@@ -336,14 +336,14 @@ pub struct TokenRevoked {
 pub enum AccessFault {
     /// The name of a user or token is invalid.
     InvalidName(String),
-    /// The password is too short or too long: the bounds in octets.
+    /// The password is too short or too long. Holds the bounds in octets.
     PasswordLength {
         /// The least permitted number of octets.
         least: usize,
         /// The greatest permitted number of octets.
         most: usize,
     },
-    /// A user has the name.
+    /// Another user already has the name.
     UserExists(String),
     /// No user has the name.
     UnknownUser(String),
@@ -353,15 +353,15 @@ pub enum AccessFault {
     UnknownSession(String),
     /// The change would leave no user with the right to change users.
     LastAdmin,
-    /// There are too many users or tokens: the limit.
+    /// There are too many users or tokens. Holds the limit.
     TooMany(usize),
     /// An admin cannot be limited: it could change its own limits.
     LimitedAdmin,
-    /// Limits are empty or invalid: the reason.
+    /// Limits are empty or invalid. Holds the reason.
     InvalidLimits(String),
     /// A token without scopes has no use.
     NoScopes,
-    /// The lifetime of a token is out of bounds: the longest in seconds.
+    /// The lifetime of a token is out of bounds. Holds the longest lifetime in seconds.
     Lifetime(u64),
     /// The disk refused the change, which has no effect. Holds the reason.
     Unsaved(String),

@@ -97,10 +97,10 @@ pub trait Control {
     /// Returns the broken lines of a list.
     fn lists_check(&self, request: ListsCheck) -> Result<ListReport, ControlError>;
 
-    /// Begins or ends a pause.
+    /// Begins or ends a pause of filtering.
     fn pause(&self, request: Pause) -> Result<SwitchesChanged, ControlError>;
 
-    /// Begins or ends a grant.
+    /// Begins or ends a grant, which suspends filtering of one name.
     fn grant(&self, request: Grant) -> Result<SwitchesChanged, ControlError>;
 
     /// Returns the pauses and grants in force, and the counts of rules and lists.
@@ -255,10 +255,10 @@ pub trait Control {
     /// Returns the state of pools.
     fn pools_status(&self, request: PoolsStatus) -> Result<PoolsReport, ControlError>;
 
-    /// Changes the setting of an operator for addresses of a pool.
+    /// Sets addresses of a pool up, down or draining by hand, or back to the results of probes.
     fn pool_control(&self, request: PoolControl) -> Result<PoolsReport, ControlError>;
 
-    /// Returns the answers that would be given if hosts were down.
+    /// Returns the answers that pools would give if the given hosts were down.
     fn pools_what_if(&self, request: PoolsWhatIf) -> Result<PoolAnswers, ControlError>;
 
     /// Makes a backup.

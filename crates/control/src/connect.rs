@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::words;
 
-/// Maximum number of octets of the word of a device, which is a label (RFC 1035 §2.3.4).
+/// Maximum number of octets of the word of a device: the identifier that the device sends, which
+/// may be a label (RFC 1035 §2.3.4).
 pub const MAX_DEVICE_WORD: usize = 63;
 
 /// A request for the ways to connect a device.
@@ -181,9 +182,9 @@ pub enum ConnectFault {
     NoName,
     /// No certificate has this name.
     Name(String),
-    /// The text is not a valid word of a device.
+    /// The text is not a valid identifier of a device.
     Word(String),
-    /// No protocol can carry the word of the device. Holds the name of the server.
+    /// No protocol can carry the identifier of the device. Holds the name of the server.
     Unsendable(String),
     /// Something that the form needs is missing. Holds the reason.
     Form(&'static str),

@@ -30,14 +30,14 @@ pub enum ControlError {
     UnknownType(String),
     /// The duration of a pause or a grant is too long.
     PauseTooLong {
-        /// The duration requested.
+        /// The requested duration in seconds.
         secs: u64,
-        /// The longest duration.
+        /// The longest duration in seconds.
         most_secs: u64,
     },
     /// The duration of a negative trust anchor is out of bounds.
     LifetimeOutOfBounds {
-        /// The longest duration.
+        /// The longest duration in seconds.
         most_secs: u64,
     },
     /// A pause or a grant has no effect, because the configuration filters nothing.
@@ -56,11 +56,11 @@ pub enum ControlError {
     NoSuchPause,
     /// The grant to end is not in force.
     NoSuchGrant,
-    /// No request for access has the number.
+    /// No request for access has the ID.
     UnknownRequest(u32),
-    /// The pause or grant is invalid, or there are too many: the reason.
+    /// The pause or grant is invalid, or there are too many. Holds the reason.
     SwitchRefused(avocet_policy::PolicyError),
-    /// The policy cannot be built with the change: the reason.
+    /// The policy cannot be built with the change. Holds the reason.
     PolicyRefused(String),
     /// The configuration has no lists.
     NoLists,
@@ -75,9 +75,9 @@ pub enum ControlError {
         /// The reason.
         reason: String,
     },
-    /// A panic interrupted the work: the text of the condition.
+    /// A panic interrupted the work. Holds the message.
     Interrupted(&'static str),
-    /// There are too many negative trust anchors: the limit.
+    /// There are too many negative trust anchors. Holds the limit.
     TooManyNegativeAnchors(usize),
     /// The name has no negative trust anchor that a command set.
     NoNegativeAnchor(String),
@@ -85,17 +85,17 @@ pub enum ControlError {
     ConfigurationRefused(String),
     /// There is no such revision.
     UnknownRevision(u32),
-    /// The revision is not on disk or damaged: the reason.
+    /// The revision is not on disk, or is damaged. Holds the reason.
     RevisionUnusable(String),
     /// The revision in force is not the one that the change is based on. Holds the number of the
     /// revision in force.
     OtherRevision(Option<u32>),
-    /// A key or value of an edit is invalid: the reason.
+    /// A key or value of an edit is invalid. Holds the reason.
     InvalidEdit(String),
     /// The author of a change may not change keys that decide who may use the server. Holds these
     /// keys.
     AccessKeys(String),
-    /// The configuration file cannot be changed now: the reason.
+    /// The configuration file cannot be changed now. Holds the reason.
     FileRefused(String),
     /// The configuration has no table of this name.
     UnknownTable(String),
@@ -115,11 +115,11 @@ pub enum ControlError {
     Access(AccessFault),
     /// Queries are not logged.
     NoQueryLog,
-    /// The query log cannot be read or written: the reason.
+    /// The query log cannot be read or written. Holds the reason.
     QueryLog(String),
-    /// A backup cannot be made: the reason.
+    /// A backup cannot be made. Holds the reason.
     BackupFailed(String),
-    /// A backup cannot be restored: the reason.
+    /// A backup cannot be restored. Holds the reason.
     BackupRefused(String),
     /// No restore waits for the next start.
     NoRestoreWaits,

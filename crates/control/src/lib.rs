@@ -8,9 +8,9 @@
 //! ```
 //!
 //! The table in [`call`] names each request once, with its method, its parts and its reply. All
-//! front ends use it: the compiler refuses a server that answers a request with the reply of
-//! another, and a command that prints the wrong reply. [`line`](mod@line) has the form on the
-//! control socket, [`schema`] the JSON schema of all requests and replies.
+//! front ends use the table: the compiler refuses a server that answers a request with the reply of
+//! another, and a command that prints the wrong reply. [`line`](mod@line) defines the form on the
+//! control socket, and [`schema`] generates the JSON schema of all requests and replies.
 //!
 //! These types are separate from the types inside the server. A change inside that would change the
 //! interface shows as a `match` that does not compile.

@@ -22,7 +22,7 @@ pub enum LogFault {
     HostBits(IpAddr, u8),
     /// A deletion has both a filter and `all`, or neither.
     UnclearDeletion,
-    /// The log has no entry with this number.
+    /// The log has no entry with this ID.
     UnknownEntry(u64),
     /// The maximum number of searches is running.
     Busy,

@@ -1,4 +1,4 @@
-//! Requests and replies about pools: names that follow the health of their hosts.
+//! Requests and replies about pools: names whose addresses depend on the health of the hosts.
 
 use std::fmt;
 
