@@ -25,7 +25,7 @@ const MAX_FIELDS: usize = 2048;
 /// Maximum number of entries of one reply.
 pub(crate) const MAX_ENTRIES: usize = 1000;
 /// Fields whose values are never recorded. `value` is the value of a key of the configuration, and
-/// `settings` are those of an entry.
+/// `settings` has the settings of an entry of the configuration.
 const SECRET_FIELDS: [&str; 8] =
     ["password", "next-password", "code", "token", "link", "value", "settings", "text"];
 
@@ -177,7 +177,7 @@ pub(crate) fn recorded_plain(
     kept
 }
 
-/// Returns the audit record of fields that the route does not define: their number.
+/// Returns the recorded form of fields that the route does not define, which is only their number.
 pub(crate) fn counted(fields: &Map<String, Value>) -> Map<String, Value> {
     let count = (!fields.is_empty()).then(|| ("unknown-fields".to_owned(), fields.len().into()));
     count.into_iter().collect()

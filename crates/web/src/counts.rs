@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::StatusCode;
 
-/// The labels of responses: their classes.
+/// The classes of responses, as labels of metrics.
 pub const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
-/// The labels of log-ins: their results.
+/// The results of log-ins, as labels of metrics.
 pub const LOG_INS: [&str; 3] = ["accepted", "refused", "throttled"];
 
 /// Counts since the start of the server.

@@ -508,7 +508,8 @@ impl Exchange {
         }
     }
 
-    /// Returns the standing of the author, for a long reply.
+    /// Returns the author of the request with its rights, so that a long reply can end when the
+    /// author loses them.
     fn standing(&self) -> Option<Standing> {
         Some(Standing {
             access: self.shared.access.clone(),

@@ -49,7 +49,7 @@ pub fn host_owner(host: &[u8], is_known: impl Fn(&str) -> bool) -> HostOwner {
     let is_below = |domain: &&str| {
         name.strip_suffix(*domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
-    // Programs read other characters, which are those of URLs, in different ways.
+    // Programs interpret other characters, which have a meaning in URLs, in different ways.
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-_.".contains(&octet);
     let is_private =
         name.bytes().all(is_plain) && (!name.contains('.') || PRIVATE_DOMAINS.iter().any(is_below));

@@ -134,7 +134,8 @@ fn router(shared: &Arc<Shared>) -> Router {
         let serve = move |request: Request<Body>| exchange::serve(shared.clone(), route, request);
         router = router.route(&route.full_path(), on(filter(route.verb), serve));
     }
-    // The interface leads through the first start itself.
+    // If the interface for browsers is embedded, it shows the set-up itself, and this page is not
+    // needed.
     let is_needed = |page: &&pages::Page| page.path != pages::SET_UP || !interface::is_embedded();
     for page in pages::PAGES.iter().filter(is_needed) {
         router =
@@ -183,5 +184,5 @@ fn secure(response: &mut Response<Body>, security: LinkSecurity) {
     }
 }
 
-/// The content policy of data.
+/// The Content-Security-Policy of responses that are not pages.
 const NO_CONTENT: &str = "default-src 'none'; frame-ancestors 'none'";

@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Response};
 
-/// The content policy of pages.
+/// The Content-Security-Policy of pages.
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
                                  connect-src 'self'; img-src 'self'; form-action 'none'; base-uri \
                                  'none'; frame-ancestors 'none'";

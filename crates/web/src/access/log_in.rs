@@ -41,11 +41,11 @@ pub struct SecondFactorBegun {
 /// The reason why a log-in failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoginFault {
-    /// Too many failures: seconds until the next attempt.
+    /// There were too many failures. Holds the number of seconds until the next attempt.
     Throttled(u64),
     /// The name, the password or the code is wrong. The error does not say which.
     Wrong,
-    /// The password is right, and the user has a second factor.
+    /// The password is right, and the code of the second factor is missing.
     CodeNeeded,
     /// The set-up link is wrong, was used, or has expired.
     SetupOver,

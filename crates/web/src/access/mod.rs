@@ -6,7 +6,7 @@
 //!   avocet token, POST /tokens ──> tokens ─────────────────────┴─> Principal: name and scopes
 //! ```
 //! The store is shared by the control socket (`avocet user`, `avocet token`) and the HTTP
-//! interface. Time is an argument: a function that the server passes.
+//! interface. The server passes the function that returns the time.
 
 mod file;
 mod log_in;
@@ -87,7 +87,7 @@ impl Principal {
 pub enum Proof {
     /// A session, with the CSRF token that a change needs.
     Session(Secret),
-    /// An API token: its identifier.
+    /// An API token. Holds its identifier.
     Token(String),
 }
 
@@ -208,7 +208,9 @@ impl Access {
     /// Adds a user.
     ///
     /// # Errors
-    /// The name exists or is invalid, the password is too short, or the disk refuses the change.
+    /// The name exists or is invalid, the password is too short or too long, the limits are invalid
+    /// or for an admin, there are too many users, the system has no memory or random octets, or the
+    /// disk refuses the change.
     pub fn user_add(&self, request: UserAdd) -> Result<UserReport, AccessFault> {
         let UserAdd { name, role, password, limits } = request;
         check_name(&name)?;
@@ -227,7 +229,8 @@ impl Access {
     /// Changes a user and ends its sessions.
     ///
     /// # Errors
-    /// The user does not exist or is the last admin, or the password is too short.
+    /// The user does not exist or is the last admin, the password is too short or too long, the
+    /// limits are invalid or for an admin, or the system has no memory or random octets.
     pub fn user_change(&self, request: UserChange) -> Result<UserReport, AccessFault> {
         let UserChange { name, role, limits, remove_limits, password, remove_second_factor } =
             request;

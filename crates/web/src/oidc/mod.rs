@@ -71,15 +71,15 @@ pub struct ProviderSilence(pub String);
 pub(crate) enum OidcFault {
     /// No issuer is configured.
     Off,
-    /// The provider cannot be used: the reason.
+    /// The provider cannot be used. Holds the reason.
     Provider(String),
     /// Another request waits for the provider.
     Busy,
     /// The browser did not begin this log-in, or took too long.
     NotBegun,
-    /// The provider refused the log-in: its reason.
+    /// The provider refused the log-in. Holds its reason.
     Denied(String),
-    /// The token is not valid for this log-in, for this reason.
+    /// The token is not valid for this log-in. Holds the reason.
     Token(&'static str),
     /// The user has no role here.
     NoRole,

@@ -64,7 +64,7 @@ pub(super) struct Expected<'a> {
 pub(super) enum TokenFault {
     /// No key of the set verifies the token. The issuer may have new keys.
     NoKey,
-    /// The token is wrong, for this reason.
+    /// The token is wrong. Holds the reason.
     Wrong(&'static str),
 }
 

@@ -140,7 +140,7 @@ impl FakeIssuer {
         }
     }
 
-    /// Uses a clock.
+    /// Makes the issuer use this clock.
     pub(super) fn follow(&self, now: Arc<AtomicU64>) {
         self.now.get_or_init(|| now);
     }

@@ -1,4 +1,4 @@
-//! Replies of the remembering server.
+//! Replies of the test server that remembers requests.
 
 use avocet_control::dry_run::DryRunFound;
 use avocet_control::load::ServerLoad;

@@ -316,7 +316,7 @@ fn only_who_may_change_users_may_change_keys_that_decide_about_access() {
         }
     };
     let edit = json!({"key": "oidc.issuer", "value": "\"https://evil.example\""});
-    // A client cannot choose its reach in the request.
+    // A client cannot choose in the request which keys it may change (`reach`).
     let by = json!({"reach": "all"});
     for (path, fields) in [
         ("/api/v1/config/changes", json!({"edits": [edit], "by": by})),
