@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 /// Seconds of service before a change that are compared with the time after the change.
 const BAND_SECS: u64 = 300;
-/// Minimum number of seconds between two samples of the band.
+/// Minimum number of seconds between two samples of the counts before a change.
 const SAMPLE_SECS: u64 = 10;
 /// Minimum number of queries after a change that are necessary to compute a share of failures.
 const FEWEST_QUERIES: u64 = 50;
@@ -74,12 +74,13 @@ pub struct Shares {
     pub slow: u64,
 }
 
-/// Returns whether a share has left its band.
+/// Returns whether a share has grown by more than `margin`, and to more than [`FACTOR`] times the
+/// usual share.
 fn has_left(usual: u64, now: u64, margin: u64) -> bool {
     now > usual + margin.max(usual * (FACTOR - 1))
 }
 
-/// The counts of the last minutes: the band in which failures are normal.
+/// Samples of the counts of the last minutes, which give the usual shares.
 #[derive(Debug, Default)]
 pub struct Band {
     samples: VecDeque<(u64, Health)>,
@@ -109,11 +110,11 @@ impl Band {
 pub enum Reason {
     /// The revision was not confirmed in time.
     Unconfirmed,
-    /// No name can be resolved any more; with the cause.
+    /// No name can be resolved any more. Holds the cause.
     Unresolved(String),
-    /// More queries fail than before: per thousand, before and now.
+    /// More queries fail than before. Holds the failures per thousand queries, before and now.
     Failures(u64, u64),
-    /// More answers are slow than before: per thousand, before and now.
+    /// More answers are slow than before. Holds the slow answers per thousand, before and now.
     Latency(u64, u64),
 }
 

@@ -17,7 +17,8 @@ pub enum ReplaceError {
     /// The file has another text than expected.
     #[error("{0} was changed at the same time; try again")]
     Changed(PathBuf),
-    /// Several edits were saved at the same time.
+    /// Several edits were saved at the same time. Holds the file, and the path of a file with one
+    /// of the edits.
     #[error("{0} was changed several times at the same time; {1} has one of the edits")]
     Kept(PathBuf, PathBuf),
     /// The system reports an error.
