@@ -1,5 +1,5 @@
-//! Sets `BUILD_VERSION`: the version of the package, with the commit that it is built from where
-//! git knows it. `avocet --version` shows it, and results of benches keep it.
+//! Sets `BUILD_VERSION`: the version of the package, with the commit that it is built from if git
+//! knows it. `avocet --version` shows it, and results of benches keep it.
 
 #![forbid(unsafe_code)]
 
@@ -9,12 +9,12 @@ use std::{env, fs};
 
 /// Files that a commit or a checkout changes, relative to the git directory.
 const GIT_FILES: &[&str] = &["HEAD", "logs/HEAD"];
-/// What the binary is built from besides its package, relative to the root of the workspace.
+/// The sources of the binary outside of its package, relative to the root of the workspace.
 const SOURCES: &[&str] = &["crates", "Cargo.toml", "Cargo.lock"];
 
 fn main() {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
-    // In a package of sources, or in a repository of other sources, there is only the version.
+    // Without a git repository, or in a repository of other sources, only the version is known.
     let version = match commit() {
         Some(commit) => format!("{version} (commit {commit})"),
         None => version,
@@ -22,7 +22,8 @@ fn main() {
     println!("cargo::rustc-env=BUILD_VERSION={version}");
 }
 
-/// The commit of the tree, with a mark if sources differ from it. Tells cargo when to look again.
+/// Returns the commit of the tree, with a mark if sources differ from it. Tells cargo when to run
+/// this script again.
 fn commit() -> Option<String> {
     let own = PathBuf::from(env::var("CARGO_MANIFEST_DIR").ok()?);
     let git = |arguments: &[&str]| {

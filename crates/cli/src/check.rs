@@ -89,8 +89,8 @@ fn zone_faults(config: &Config) -> Vec<ZoneFileFault> {
     zones.flat_map(|zone| zone_files::faults_of(zone).list()).collect()
 }
 
-/// Returns why the server would not start with the files that the configuration names; `None` if it
-/// would start.
+/// Returns the reason why the server would not start with the files that the configuration names;
+/// `None` if it would start.
 fn fault_of_files(config: &Config) -> Option<String> {
     let geo = GeoDatabase::of(&config.policy).err().map(|fault| fault.to_string());
     let certificate = || avocet_server::fault_of_certificates(config);

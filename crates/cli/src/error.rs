@@ -109,7 +109,7 @@ pub(crate) enum CommandError {
     TooLong {
         /// The file.
         path: PathBuf,
-        /// The most octets.
+        /// Maximum number of octets.
         most: usize,
     },
     /// A request of the API is not possible.
@@ -124,7 +124,7 @@ pub(crate) enum CommandError {
     /// Standard input cannot be read.
     #[error("cannot read standard input: {0}")]
     NoInput(#[source] io::Error),
-    /// Standard input is too long. Holds the most octets.
+    /// Standard input is too long. Holds the maximum number of octets.
     #[error("standard input has more than {0} octets")]
     LongInput(u64),
     /// The text is not a time. Holds the text and the time zone of the policy.

@@ -231,7 +231,8 @@ impl Files for Disk {
 mod tests {
     use super::*;
 
-    /// The samples alone: the result does not depend on other files of the machine.
+    /// A file system with only the samples, so that the result does not depend on other files of
+    /// the machine.
     struct Samples;
 
     impl Files for Samples {

@@ -66,7 +66,7 @@ impl<'a> LogFiles<'a> {
     /// Returns the directory of the log of a server.
     ///
     /// # Errors
-    /// It is unknown, or does not exist.
+    /// The directory is unknown, or does not exist.
     pub(crate) fn directory(found: &Whereabouts) -> Result<PathBuf, CommandError> {
         let config = found.config.as_ref().ok_or(CommandError::QueryLogUnknown)?;
         let directory = config.query_log.directory_in(&found.directory);

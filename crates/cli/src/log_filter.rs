@@ -33,7 +33,7 @@ pub(crate) fn of_request(
     let time = |text: &Option<String>| text.as_deref().map(|text| time(config, text)).transpose();
     let upstream = args.upstream.as_deref().map(upstream).transpose()?;
     let (from, to) = (time(&args.from)?, time(&args.to)?);
-    // Stages take precedence, because most words are both a stage and a kind.
+    // Stages take precedence over kinds of outcomes, because most of these names are both.
     let outcome = args.outcome.as_deref().and_then(of_word);
     let kind = args
         .outcome

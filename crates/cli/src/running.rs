@@ -1,5 +1,6 @@
-//! `avocet status`, `cache`, `lists`, `anchors`, `nta`, `pause`, `grant`, `why`, `query +trace`,
-//! `reload`, `user` and `token`: the commands that send requests to the running server.
+//! The commands that send requests to the running server: `avocet status`, `cache`, `lists`,
+//! `anchors`, `nta`, `pause`, `grant`, `why`, `query +trace`, `policy status`, `reload`, `user` and
+//! `token`.
 
 use std::process::ExitCode;
 

@@ -46,12 +46,12 @@ pub(crate) struct TopReports {
     pub(crate) received: u64,
     /// Queries that the server left out because they came too fast.
     pub(crate) skipped: u64,
-    /// Queries per second by the counters of the server, which need no query log.
+    /// Queries per second according to the counters of the server, which need no query log.
     #[serde(skip)]
     pub(crate) rate: Option<f64>,
-    /// Why the counts of the server are old.
+    /// The reason why the counts of the server are old.
     pub(crate) trouble: Option<String>,
-    /// Why there are no queries from the log.
+    /// The reason why there are no queries from the log.
     pub(crate) log_trouble: Option<String>,
     #[serde(skip)]
     pub(crate) window: Option<TimeWindow>,

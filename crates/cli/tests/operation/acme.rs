@@ -57,7 +57,7 @@ impl RunningAuthority {
                 }
                 let connection = ServerConnection::new(config.clone()).unwrap();
                 let stream = StreamOwned::new(connection, stream.unwrap());
-                // A client that goes away is none of the authority's business.
+                // The client may disconnect.
                 let _ = serve(stream, &shared, address);
             }
         });
@@ -285,7 +285,7 @@ fn a_certificate_is_obtained_used_renewed_and_kept_over_a_restart() {
     assert!((now() as f64 + 2_000.0..now() as f64 + 3_000.0).contains(&next), "{next}");
     server.stop();
 
-    // A restart asks for nothing: the certificate is on disk.
+    // A restart requests no certificate: the certificate is on disk.
     let server = site.start();
     assert_eq!(ask_over_tls(&site, tls, &root(&authority)), "192.0.2.77\n");
     assert_eq!(authority.authority.lock().unwrap().ordered, 1);
@@ -380,7 +380,7 @@ fn plain_dns_is_served_while_the_authority_refuses() {
     assert_eq!(site.metric(condition), 1.0);
     server.stop();
 
-    // A restart does not ask again earlier, and a change of the settings does.
+    // A restart does not request a certificate earlier, but a change of the settings does.
     let mut server = site.start();
     assert!(site.avocet_text(&["status"]).contains("1 failures"));
     assert_eq!(authority.authority.lock().unwrap().ordered, 1);
@@ -433,7 +433,7 @@ fn a_certificate_that_is_due_when_it_arrives_is_used_and_not_ordered_again_at_on
     assert!(next > now() as f64 + 400.0, "{next}");
     assert_eq!(authority.authority.lock().unwrap().ordered, 1);
 
-    // One that has expired does not replace it.
+    // An expired certificate does not replace a valid one.
     let storage = site.data().join("acme").join("certificate.pem");
     let before = fs::read(&storage).unwrap();
     authority.change(|authority| authority.now = now() - 100 * 86_400);
@@ -539,7 +539,7 @@ fn pebble_accepts_proofs_in_zones_of_bind_and_knot() {
 
 #[test]
 fn pebble_accepts_proofs_on_the_listener_with_tls() {
-    // The authority is not among those that may query.
+    // The authority may not query this server.
     renew_by_pebble("tls-alpn-01", None);
 }
 
@@ -575,7 +575,7 @@ fn renew_by_pebble(challenge: &str, updated: Option<SocketAddr>) {
     configure(&site, &upstream, tls, &settings);
     if challenge == "tls-alpn-01" {
         let text = fs::read_to_string(site.file()).unwrap();
-        // Only the address of a neighbour may query there.
+        // Only the address of a neighbour may query the listener.
         let listener = format!("listen = [\"tls://{tls}\"]");
         let closed = format!("{listener}\nallow = [\"192.0.2.1/32\"]");
         fs::write(site.file(), text.replace(&listener, &closed)).unwrap();
@@ -593,7 +593,7 @@ fn renew_by_pebble(challenge: &str, updated: Option<SocketAddr>) {
         thread::park_timeout(Duration::from_millis(50));
     }
     let mut server = site.start();
-    // The first, and two renewals.
+    // The first certificate, and two renewals.
     for _ in 0..3 {
         wait_for(&mut server, "certificate obtained");
     }

@@ -161,7 +161,7 @@ fn ask_some(site: &Site, round: usize) {
     }
 }
 
-/// Asks until something is so. Returns the number of the next round.
+/// Sends queries until the condition holds. Returns the number of the next round.
 fn ask_until(site: &Site, mut round: usize, mut is_so: impl FnMut() -> bool) -> usize {
     let began = Instant::now();
     while !is_so() {
@@ -184,7 +184,7 @@ fn http3_is_used_once_it_works_and_http2_again_once_it_does_not() {
     assert_eq!(announcing.answered(), before, "all queries go over HTTP/3");
     let round = ask_until(&site, round + 1, || over_h3() >= h3_before + 20);
     assert!(site.metric("avocet_upstream_sockets{kind=\"quic\"}") >= 0.0);
-    // It is gone without a word.
+    // The server ends without closing its connections.
     drop(inner_server);
     ask_until(&site, round, || announcing.answered() > before);
     server.stop();
@@ -206,8 +206,8 @@ fn http3_that_answers_without_dns_costs_no_query() {
     let (inner, inner_server, at, _upstream) = http3();
     let announcing = Announcing::start(&format!("h3=\":{}\"", at.port()));
     let (site, server) = forward_to_path(&announcing, "/other");
-    // The first connection in HTTP/2 retires when that in HTTP/3 takes over, which knows no such
-    // path.
+    // The first connection in HTTP/2 closes when a connection in HTTP/3 replaces it. The server of
+    // HTTP/3 does not have this path.
     let is_back = || announcing.accepted.load(Ordering::Relaxed) > 1;
     let round = ask_until(&site, 0, is_back);
     let handshakes = || inner.metric("avocet_quic_handshakes_total{result=\"complete\"}") as u64;
@@ -252,7 +252,7 @@ fn check_untried(host: &str, keys: &str) {
     let announcing = Announcing::start(&format!("h3=\"{host}:{port}\""));
     let url = format!("https://{}/dns-query", announcing.addr);
     let (site, server) = forward_to_url(&url, keys);
-    // Two sweeps of the worker at least: it publishes its counts in them.
+    // Waits for at least two periodic checks of the worker, in which it publishes its counts.
     let metric =
         format!("avocet_upstream_queries_total{{upstream=\"https://{}\"}}", announcing.addr);
     let round = ask_until(&site, 0, || site.metric(&metric) >= 20.0);

@@ -95,7 +95,7 @@ fn encrypted_listeners_are_announced_while_they_are_open() {
     assert!(why.contains("dns.example") && why.contains("dohpath"), "{why}");
     here.find_in_log("_dns.resolver.arpa");
 
-    // A reload keeps the sockets of addresses that are gone, and announces them no more.
+    // A reload keeps the sockets of removed addresses, and no longer announces these addresses.
     here.configure(&all[..1], CERTIFICATE);
     here.site.avocet_text(&["reload"]);
     let found = here.records(here.site.dns, "_dns.resolver.arpa");

@@ -228,7 +228,8 @@ fn ten_thousand_followers_of_the_queries_are_refused_within_bounds() {
     let memory = server.most_memory();
     let (mut followers, mut refused) = (Vec::new(), 0);
     for number in 0..10_000_u16 {
-        // Each is another client, so that the limit for one does not protect the server.
+        // Each request comes from another client address, so that the limit for one client does not
+        // protect the server.
         let [high, low] = number.to_be_bytes();
         let client = SocketAddr::from(([127, 1, high, low.max(1)], 0));
         let stream = avocet_io::tcp::connect(site.http, Some(client)).unwrap();

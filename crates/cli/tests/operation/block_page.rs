@@ -108,7 +108,8 @@ fn who_is_led_to_the_page_reads_which_name_is_blocked_and_why() {
     let (status, body) = pages.get("a.game.example:80");
     assert!(status == 403 && body.contains(">rule games</dd>"), "{body}");
 
-    // The page shows a decision on the answer only if that is cached: it sends no query.
+    // The page shows a decision on the answer only if the answer is cached, because the page sends
+    // no query.
     pages.upstream.asked();
     assert_eq!(pages.get("cloaked.example").0, 404);
     assert_eq!(pages.upstream.asked().len(), 0);

@@ -352,7 +352,7 @@ fn a_pause_for_an_address_needs_no_table() {
     );
     assert_eq!(site.ask("game.example").0, ADDRESS);
     server.stop();
-    // A table for the address makes it another scope; the pause is found all the same.
+    // With a table for the address, the scope differs, but the pause is still found.
     site.configure(
         upstream.addr,
         "",

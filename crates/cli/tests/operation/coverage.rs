@@ -105,7 +105,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ("zone what-if", &["--down 192.0.2.1"]),
 ];
 
-/// The requests that came, and what wakes those who wait for one.
+/// The received requests, and the condition variable for threads that wait for a request.
 #[derive(Default)]
 struct Seen {
     requests: Mutex<RunRequests>,
@@ -184,9 +184,9 @@ impl Recorder {
         std::mem::take(&mut self.seen.requests.lock().unwrap().sent)
     }
 
-    /// Begins to record another run. A command that has ended may have left connections: clients
-    /// are accepted in their order, so those are accepted when a later one is, and have the number
-    /// of the run before.
+    /// Begins to record another run. A command that has ended may have left connections in the
+    /// queue. Clients are accepted in order, so once a later client is accepted, those connections
+    /// were accepted with the number of the previous run.
     fn begin_run(&self) {
         let last = UnixStream::connect(self.site.data().join("control.sock")).unwrap();
         last.shutdown(Shutdown::Write).unwrap();
@@ -206,7 +206,7 @@ impl Recorder {
 /// Records the request of a client for its run, and passes it on to the server and the reply back.
 fn pass_on(client: &UnixStream, run: u64, behind: &Path, seen: &Seen) {
     let mut line = String::new();
-    // Some commands only look whether there is a server.
+    // Some commands only check whether there is a server.
     if BufReader::new(client).read_line(&mut line).unwrap_or(0) == 0 {
         return;
     }

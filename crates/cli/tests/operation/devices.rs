@@ -264,7 +264,7 @@ fn all_encrypted_transports_know_words_and_reloads_and_a_new_process_keep_them()
     let successor = Server::start(command);
     server.wait();
     check();
-    // Without the client, the word means nothing.
+    // Without the `[[client]]`, the identifier has no effect.
     devices.change("", "");
     devices.check(("ana-phone.dns.example", ""), &[], Some(false));
     successor.stop();
@@ -316,12 +316,13 @@ fn certificates_prove_a_client_over_all_transports_and_words_do_not_replace_them
     let shown = devices.showing("tablet");
     devices.check(("dns.example", ""), &shown, Some(false));
     devices.check(("dns.example", ""), &[], Some(true));
-    // A word of another client, and the name in the certificate as a word, prove nothing.
+    // The identifier of another client, and the name in the certificate as an identifier, prove
+    // nothing.
     devices.check(("tablet.dns.example", ""), &[], Some(true));
     for at in &devices.ways("dns.example", "/dns-query/tablet")[2..] {
         assert_eq!(devices.verdict(at, &[]), Some(true), "{at}");
     }
-    // A certificate of nobody, and one that has expired, end the handshake.
+    // A certificate that belongs to no client, and an expired certificate, end the handshake.
     for other in ["one", "lapsed"] {
         devices.check(("dns.example", ""), &devices.showing(other), None);
     }

@@ -96,7 +96,8 @@ fn shown(wire: &[u8]) -> String {
     labels.map(|label| String::from_utf8_lossy(label).to_lowercase() + ".").collect()
 }
 
-/// An encrypted server, a resolver that may designate it, and a server that asks for that.
+/// An encrypted server, a resolver that may designate it, and a server that queries the resolver
+/// for designations.
 struct Discovering {
     site: Site,
     plain: Designating,
@@ -277,7 +278,7 @@ fn each_protocol_is_found_and_aliases_are_followed() {
         here.look_again(&format!("queries go to tls://{tls} (verified)"));
         assert_eq!(ask(here.site.dns, 1, &format!("f{number}.example")).0, ENCRYPTED);
     }
-    // Both stop announcing.
+    // Both servers stop their announcements.
     here.plain.designate(&[]);
     here.configure_other("announce = false");
     here.other.avocet_text(&["reload"]);
@@ -315,7 +316,7 @@ fn what_is_not_proven_gets_no_query_and_the_operator_learns_why() {
         here.plain.designate(&records);
         here.look_again(words);
     }
-    // Garbage of a hostile server, and an alias that it follows for ever.
+    // Malformed records of a hostile server.
     *here.plain.records.lock().unwrap() =
         vec![("_dns.resolver.arpa.".to_owned(), vec![vec![0xff; 40], vec![], vec![0, 1]])];
     here.look_again("it designates no server that can be used");
@@ -343,7 +344,7 @@ fn with_strict_discovery_nothing_is_sent_in_plain_dns() {
     here.plain.designate(&[here.dot()]);
     here.look_again(&format!("queries go to tls://{} (verified)", here.tls));
     assert_eq!(ask(here.site.dns, 1, "a.example").0, ENCRYPTED);
-    // What a reload reads from the file of authorities counts for the server that was found, too.
+    // The authorities that a reload reads from the file also apply to the server that was found.
     let authorities = here.site.directory.join("one.pem");
     fs::write(&authorities, CERTIFICATES[2].1).unwrap();
     here.look_again("may no longer designate");
@@ -352,7 +353,8 @@ fn with_strict_discovery_nothing_is_sent_in_plain_dns() {
     assert_eq!(here.site.ask_any("other.example").0 & 15, 2, "SERVFAIL");
     fs::write(&authorities, CERTIFICATES[0].1).unwrap();
     here.look_again(&format!("queries go to tls://{} (verified)", here.tls));
-    // The announcement is gone, perhaps by an attacker: the server has proved enough.
+    // An attacker may suppress the announcement, so the server that has proved its identity stays
+    // in use.
     here.plain.designate(&[]);
     other.stop();
     assert_eq!(here.site.ask_any("b.example").0 & 15, 2, "SERVFAIL");

@@ -53,8 +53,8 @@ impl Client {
     }
 
     /// Sends queries without a pause and checks for one answer before that Unix second, and the
-    /// other from then on. A thread may be in the middle of a turn when the second begins, so the
-    /// first query of each socket after it may still belong to that turn.
+    /// other from then on. When the second begins, a worker may be in the middle of a turn of its
+    /// event loop, so it may still give the earlier answer to the first query of each socket.
     #[track_caller]
     fn gets_until(&self, unix_secs: u64, (before, after): ([u8; 4], [u8; 4])) {
         let (edge, mut asked, mut since_edge) = (unix_secs * 1000, 0_u64, [0; SOCKETS]);

@@ -14,7 +14,7 @@ use crate::server::{PATIENCE, Site, udp_client};
 /// The only address of `bad.evil.com`, which a list blocks.
 const LISTED: [u8; 4] = [203, 0, 113, 66];
 const PRIVATE: [u8; 4] = [192, 168, 1, 1];
-/// A rule blocks it.
+/// An address that a rule blocks.
 const RULED: [u8; 4] = [198, 51, 100, 1];
 const GOOD: [u8; 4] = [192, 0, 2, 7];
 

@@ -16,7 +16,7 @@ const A: u16 = 1;
 const AAAA: u16 = 28;
 const HTTPS: u16 = 65;
 
-/// In documentation networks, so that only the databases of these tests contain them.
+/// Addresses in documentation networks, so that only the databases of these tests contain them.
 const ONE: [u8; 4] = [192, 0, 2, 1];
 const OTHER: [u8; 4] = [198, 51, 100, 1];
 

@@ -247,6 +247,6 @@ fn a_request_without_host_or_with_two_is_malformed() {
         }
         assert_eq!(site.http(&format!("GET {path} HTTP/1.1\r\n{own}\r\n")).0, 200, "{path}");
     }
-    // Simple programs that watch the server.
+    // Simple monitoring programs use HTTP/1.0.
     assert_eq!(site.http("GET /metrics HTTP/1.0\r\n\r\n").0, 200);
 }

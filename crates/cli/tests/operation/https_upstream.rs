@@ -52,7 +52,7 @@ fn forward_to(site: &Site, upstreams: &str, rest: &str) {
     ));
 }
 
-/// Looks again until there is something: workers publish counts now and then.
+/// Repeats a check until it succeeds: workers publish their counts only from time to time.
 fn until(mut is_so: impl FnMut() -> bool) {
     let began = std::time::Instant::now();
     while !is_so() {
@@ -181,12 +181,12 @@ fn an_upstream_with_a_name_alone_is_found_by_the_servers_of_bootstrap() {
     let shown = format!("upstream https://dns.example@127.0.0.1:{port}: asked");
     until(|| site.avocet_text(&["status"]).contains(&shown));
     ask_many(&site, "a", 100);
-    // A rule that needs no name forgets it.
+    // If no rule needs the name, its addresses are dropped.
     forward_to(&site, &format!("\"https://{}\"", inner.https), &format!("pins = [\"{PIN}\"]"));
     site.avocet_text(&["reload"]);
     ask_many(&site, "b", 100);
     server.stop();
-    // Nobody answers there.
+    // No server answers at this address.
     let site = Site::new();
     forward_to(&site, &upstream, &rest(free_address()));
     let mut server = site.start();
@@ -194,7 +194,7 @@ fn an_upstream_with_a_name_alone_is_found_by_the_servers_of_bootstrap() {
     failure(&site, "www.example");
     let status = site.avocet_text(&["status"]);
     assert!(status.contains("check `bootstrap`"), "{status}");
-    // Another server knows it, and the failures of before are forgotten.
+    // Another server knows the name, and earlier failures are dropped.
     forward_to(&site, &upstream, &rest(inner.site.dns));
     site.avocet_text(&["reload"]);
     until(|| site.avocet_text(&["status"]).contains(&shown));

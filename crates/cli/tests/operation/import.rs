@@ -233,7 +233,7 @@ impl Imported {
 }
 
 const ANY: &str = "127.0.0.1";
-/// Has its own entry in each source with clients.
+/// A client with its own entry in each source that has clients.
 const NAMED: &str = "127.0.0.9";
 
 #[test]

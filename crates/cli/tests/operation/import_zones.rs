@@ -95,7 +95,7 @@ impl Both {
         Some(Self { site, peer, _server: server })
     }
 
-    /// Checks that both servers give a client the same answer, and that it has a part.
+    /// Checks that both servers give a client the same answer, and that the answer contains `part`.
     #[track_caller]
     fn same(&self, client: &str, words: &[&str], part: &str) {
         let (own, other) =

@@ -109,8 +109,8 @@ fn where_nothing_goes_by_names_none_is_looked_up() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let leases = site.directory.join("dnsmasq.leases");
     std::fs::write(&leases, "0 02:00:00:00:00:01 127.0.0.2 whatever *\n").unwrap();
-    // The main thread needs a round to read the lease, in which the thread for names has had one as
-    // well.
+    // The main thread needs a round to read the lease. Meanwhile, the thread for names also
+    // completes a round.
     let policy = POLICY
         .replace("LEASES", &leases.display().to_string())
         .replace("\"console\"", "\"127.0.0.9\"");

@@ -82,7 +82,7 @@ fn users_with_limits_see_and_count_queries_of_their_groups_and_zones() {
     assert_eq!(names("queries", &kim), own);
     assert_eq!(names("queries?client=desk", &kim), [""; 0]);
     assert_eq!(names("queries?group=kids&name=game.example", &kim), own[1..]);
-    // How many were examined would tell of the queries of others.
+    // The number of examined queries would reveal queries of other users.
     let examined = |path: &str, cookie: &str| get(&site, path, cookie).1["examined"].clone();
     assert_eq!(examined("queries", &kim), 3);
     assert_eq!(examined("queries?name=bank.example", &kim), 0);
@@ -101,7 +101,7 @@ fn users_with_limits_see_and_count_queries_of_their_groups_and_zones() {
     assert_eq!((status, clients["clients"].as_array().unwrap().len()), (200, 1), "{clients}");
     assert_eq!(clients["clients"][0]["client-name"], "tablet");
 
-    // Entries of others do not exist for it, whatever their numbers are.
+    // For this user, entries of others do not exist, whatever their IDs are.
     let found: Vec<u16> =
         (0..5).map(|id| get(&site, &format!("queries/entry?id={id}"), &kim).0).collect();
     assert_eq!(found.iter().filter(|status| **status == 200).count(), 3, "{found:?}");

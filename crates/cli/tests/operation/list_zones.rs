@@ -19,7 +19,7 @@ const DENIED: u16 = 3;
 
 /// A policy zone with these rules.
 fn zone(serial: u32, rules: &str) -> String {
-    // Of a small zone, BIND sends no changes.
+    // BIND sends no incremental changes of a small zone.
     let more: String = (0..50).map(|host| format!("h{host}.example CNAME .\n")).collect();
     format!(
         "$ORIGIN corp.example.\n$TTL 60\n@ SOA ns host {serial} 2h 3m 4w 60\n@ NS ns\nns A \
@@ -132,7 +132,7 @@ fn a_wrong_key_and_a_zone_without_rules_change_nothing() {
     site.avocet_text(&["reload"]);
     assert!(refresh(&site, &[])["error"].is_null());
 
-    // A zone that has nothing to say, and one with broken rules alone.
+    // A zone without rules, and a zone with only broken rules.
     let empty = "$ORIGIN corp.example.\n$TTL 60\n@ SOA ns.other. host 2 2h 3m 4w 60\n@ NS \
                  ns.other.\n";
     let broken =

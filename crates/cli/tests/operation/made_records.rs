@@ -16,7 +16,7 @@ const ZONE: &str = "$TTL 600\n@ SOA ns host 5 2h 3m 4w 60\n@ NS ns\nns A 192.0.2
                     @ ALIAS web.other.\n@ MX 10 mail\nmail A 192.0.2.9\n\
                     near 30 ALIAS mail\nwww CNAME @\n*.any ALIAS mail\ntwice ALIAS near\n\
                     a ALIAS b\nb ALIAS a\nhome 60 ALIAS svc\nweb CNAME svc\n";
-/// A pool without probes that can run: all addresses are up until the first one.
+/// A pool whose probes cannot run: all addresses count as up until a probe has ended.
 const POOL: &str = "[[pool]]\nname = \"svc.corp.example\"\naddresses = [\"192.0.2.20\", \
                     \"192.0.2.21\"]\nmode = \"all\"\nprobe = \"tcp\"\nport = 9\ninterval-secs = \
                     3600\nttl-secs = 20\n";
@@ -79,14 +79,14 @@ fn the_target_of_an_alias_record_is_the_answer() {
     check("near.corp.example", [192, 0, 2, 9], 30);
     check("twice.corp.example", [192, 0, 2, 9], 30);
     check("x.any.corp.example", [192, 0, 2, 9], 600);
-    // Circles end.
+    // The resolution of a loop ends.
     let (flags, _) = hosting.site.ask_any("a.corp.example");
     assert_eq!(flags & 15, 2);
     if !is_here("dig") {
         return;
     }
     let dig = |arguments: &[&str]| hosting.run("dig", arguments);
-    // Also for other resolvers, which do not want recursion.
+    // The same holds for other resolvers, which do not request recursion.
     let text = dig(&["+norec", "corp.example", "A"]);
     assert!(text.contains("flags: qr aa ra;") && text.contains("192.0.2.77"), "{text}");
     assert!(!text.contains("CNAME") && !text.contains("ALIAS"), "{text}");
@@ -224,12 +224,12 @@ fn addresses_behind_alias_records_are_transferred_with_serials_of_their_own() {
     ] {
         assert!(lines.iter().any(|one| one == line), "{line}: {lines:?}");
     }
-    // One circle does not prevent the transfer, and is named.
+    // A loop does not prevent the transfer, and the status names it.
     let literal: Vec<_> = lines.iter().filter(|line| line.contains("TYPE65401")).collect();
     assert!(literal.len() == 2 && literal[0].starts_with("a.corp."), "{literal:?}");
     let fault = "cannot resolve a.corp.example., b.corp.example.";
     wait_until("the circle is named", || hosting.site.http_get("/health").1.contains(fault));
-    // The file has the ALIAS records, and the circle.
+    // The file has the ALIAS records, including the loop.
     let file = hosting.site.directory.join("corp.zone");
     hosting.site.avocet_text(&["zone", "diff", "corp.example", file.to_str().unwrap()]);
     // This server gives the same answers.

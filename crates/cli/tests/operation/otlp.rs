@@ -39,7 +39,8 @@ fn check_tree(spans: &[Seen]) {
         assert_eq!(span.trace, root.trace);
         let is_above = |other: &Seen| other.id == span.parent;
         assert!(place == 0 || spans[..place].iter().any(is_above), "{span:?}");
-        // The clock of a worker's turn may be a millisecond older than the arrival of a query.
+        // A worker reads its clock once in a turn of its event loop, so its time may be a
+        // millisecond before the arrival of a query.
         assert!(
             place == 0 || span.start + 1_000_000 >= root.start && span.end <= root.end,
             "{span:?} {root:?}"
@@ -332,7 +333,7 @@ fn a_collector_over_https_proves_its_name_by_the_configured_authority() {
     site.configure(upstream.addr, "", &url);
     let mut server = site.start();
     site.ask("www.example");
-    // Its authority is none of the system.
+    // The system does not trust the authority of this collector.
     server.wait_for_line("the collector of traces https://");
     fs::write(site.directory.join("ca.pem"), certificate).unwrap();
     site.configure(upstream.addr, "", &(url + "ca = \"ca.pem\"\n"));

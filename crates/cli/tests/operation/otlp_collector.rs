@@ -153,7 +153,7 @@ fn serve(socket: impl Read + Write, response: &str, requests: &Sender<Request>) 
     let len = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
     let mut body = vec![0; len.parse().unwrap()];
     socket.read_exact(&mut body).unwrap();
-    // Only what is taken counts.
+    // Only accepted requests count.
     if response.starts_with("HTTP/1.1 200") {
         let _ = requests.send(read(head, &body));
     }

@@ -26,11 +26,11 @@ pub(crate) enum Program {
 
 pub(crate) const ALL: [Program; 3] = [Program::Knot, Program::Nsd, Program::Bind];
 
-/// What the other server is.
+/// The role of the other server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Primary,
-    /// Of this primary.
+    /// A secondary of this primary.
     Secondary(SocketAddr),
 }
 
@@ -169,7 +169,7 @@ impl Peer {
         let path = self.site.directory.join("zone");
         let before = fs::metadata(&path).unwrap().modified().unwrap();
         fs::write(&path, zone).unwrap();
-        // Some compare the seconds of the file alone.
+        // Some servers compare only the seconds of the modification time.
         let file = fs::File::options().append(true).open(path).unwrap();
         file.set_modified(before + Duration::from_secs(2)).unwrap();
         let sent = Command::new("kill").arg("-HUP").arg(self.child.id().to_string()).status();

@@ -54,7 +54,7 @@ fn a_dead_host_leaves_the_answers_and_comes_back() {
     wait_for(&site, "www.corp.example", [192, 0, 2, 2]);
     server.wait_for_line("is down: connection refused");
 
-    // A restart knows it before the first probe.
+    // After a restart, the state is known before the first probe.
     server.stop();
     let mut server = site.start();
     assert_eq!(site.ask("www.corp.example").0, [192, 0, 2, 2]);
@@ -62,7 +62,7 @@ fn a_dead_host_leaves_the_answers_and_comes_back() {
     wait_for(&site, "www.corp.example", [192, 0, 2, 1]);
     server.wait_for_line("is up: connected");
 
-    // All at once: when-all-down, with one condition.
+    // All addresses fail at once: `when-all-down` applies, and one problem is reported.
     drop((again, hosts.1));
     server.wait_for_line("all 2 targets of pools fail at once");
     assert_eq!(site.ask("www.corp.example").0, [192, 0, 2, 1]);

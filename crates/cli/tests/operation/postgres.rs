@@ -13,7 +13,7 @@ use crate::past::wait_until;
 use crate::server::{Server, Site, free_address, is_here};
 use crate::upstream::Upstream;
 
-/// Where Debian has the programs of each version.
+/// The directory in which Debian installs the programs of each version.
 const PROGRAMS: &str = "/usr/lib/postgresql";
 /// The tables, as the package of PowerDNS's backend has them.
 const SCHEMA: &str = "/usr/share/pdns-backend-pgsql/schema/schema.pgsql.sql";
@@ -26,7 +26,7 @@ const CERTIFICATE: [&str; 2] =
     [include_str!("certificates/one.pem"), include_str!("certificates/one.key")];
 const OTHER_AUTHORITY: &str = include_str!("certificates/clients-ca.pem");
 
-/// A zone with what is special about the columns.
+/// A zone with records that cover the special cases of the columns.
 const RECORDS: &str = "
 INSERT INTO domains (id, name, type) VALUES (7, 'corp.example', 'NATIVE');
 INSERT INTO records (domain_id, name, type, content, ttl, prio, disabled) VALUES

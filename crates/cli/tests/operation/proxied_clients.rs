@@ -109,17 +109,19 @@ fn the_client_of_a_datagram_is_that_of_its_header() {
         let other = exchange(&proxy, *plain, &[&header(OTHER, 2), &message]);
         assert_eq!(address(&other), ADDRESS);
     }
-    // The access list is for the client, and for the proxy where it speaks for itself.
+    // The access list applies to the client in the header, or to the proxy if the header names no
+    // client.
     let stranger = exchange(&proxy, *plain, &[&header([203, 0, 113, 1].into(), 2), &message]);
     assert_eq!(stranger[3] & 15, REFUSED);
     let own = exchange(&proxy, *plain, &[b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0", &message]);
     assert_eq!(own[3] & 15, REFUSED);
-    // Elsewhere, and from others, no header is read.
+    // Other listeners read no header, and no listener reads headers of other addresses.
     assert_eq!(ask(site.dns, 1, "www.example").0, ADDRESS);
     let plain_client = exchange(&udp(2), *plain, &[&message]);
     assert_eq!(plain_client[3] & 15, REFUSED);
     assert_eq!(site.metric(METRIC), 0.0);
-    // Without a header, or with a bad one, there is no answer: the next one is for the next query.
+    // A query without a header, or with a bad one, gets no answer: the next answer belongs to the
+    // next query.
     let bad = [
         message.clone(),
         Vec::new(),
@@ -178,10 +180,10 @@ fn the_client_of_a_connection_is_that_of_its_header() {
     for octets in [frame("www.example"), b"PROXY NONE\r\n".to_vec(), header(OTHER, 5)] {
         let mut stream = connect(*plain);
         stream.write_all(&octets).unwrap();
-        // Unread octets make it a reset.
+        // Unread octets turn the end of the connection into a reset.
         assert_eq!(stream.read(&mut [0; 1]).unwrap_or(0), 0);
     }
-    // One that never comes is waited for in vain.
+    // The server stops waiting for a header that never arrives.
     let mut silent = connect(*plain);
     silent.write_all(b"PROXY").unwrap();
     assert_eq!(silent.read(&mut [0; 1]).unwrap_or(0), 0);

@@ -33,7 +33,7 @@ struct Seen {
 struct Recorder {
     udp: SocketAddr,
     tcp: SocketAddr,
-    /// With the header within TLS, and before it.
+    /// The address that expects the header within TLS; `outside` expects it before TLS.
     tls: SocketAddr,
     outside: SocketAddr,
     seen: Receiver<Seen>,
@@ -128,7 +128,7 @@ fn frames(
     }
 }
 
-/// Whom a header names.
+/// The client that a header names.
 enum Named {
     NoHeader,
     Nobody,
@@ -231,7 +231,7 @@ fn each_client_is_named_and_gets_its_own_answer_over_each_transport() {
                 lines.find_map(|line| line.strip_prefix("avocet_upstream_proxied_queries_total{"));
             count.is_some_and(|count| count.ends_with(" 6"))
         });
-        // A trace is asked for by the server itself.
+        // The server itself sends the queries of a trace.
         let trace = site.avocet_text(&["query", "www.example", "+trace"]);
         assert!(trace.contains("behind a PROXY header"), "{trace}");
         assert!(trace.contains(&format!("192.0.2.{NO_CLIENT}")), "{trace}");

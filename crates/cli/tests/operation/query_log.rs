@@ -109,7 +109,7 @@ fn entries_are_on_disk_within_a_second_and_survive_a_kill() {
     let _server = site.start();
     drop(site.ask("later.example"));
     wait_for_written(&site, 1.0);
-    // What was written is still there, and the new process writes behind it.
+    // The earlier entries are still there, and the new process appends to them.
     assert!(written_octets(&site) > before);
 }
 

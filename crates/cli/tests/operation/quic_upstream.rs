@@ -73,7 +73,7 @@ fn forward_to(site: &Site, upstreams: &str, rest: &str) {
     ));
 }
 
-/// Looks again until there is something: workers publish counts now and then.
+/// Repeats a check until it succeeds: workers publish their counts only from time to time.
 fn until(mut is_so: impl FnMut() -> bool) {
     let began = std::time::Instant::now();
     while !is_so() {
@@ -260,7 +260,7 @@ fn answers_that_never_come_hold_up_no_other_and_a_new_start_of_the_upstream_lose
         let again = inner_site.start();
         ask_many(&site, "b", 200);
         assert_eq!(ask(site.dns, 1, "again.example").0, ADDRESS);
-        // This one says no goodbye.
+        // This server ends without closing its connections.
         drop(again);
         let again = inner_site.start();
         ask_many(&site, "c", 200);

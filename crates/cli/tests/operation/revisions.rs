@@ -139,7 +139,7 @@ fn edits_by_api_command_and_hand_in_turn_lose_nothing_under_load() {
                 0 => {
                     edited.by_hand = round;
                     site.write(&format!("{before}{}{after}", edited.rest()));
-                    // Otherwise the next edit finds it.
+                    // In the other rounds, the next edit finds the change.
                     if round % 2 == 0 {
                         site.avocet_text(&["reload"]);
                     }

@@ -386,7 +386,7 @@ pub(crate) fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Reports whether a program is here. Without it, a test ends early, but in CI it fails.
+/// Reports whether a program is installed. Without the program, a test ends early, but fails in CI.
 pub(crate) fn is_here(program: &str) -> bool {
     let is_here = Command::new(program).arg("--version").output().is_ok();
     assert!(is_here || std::env::var_os("CI").is_none(), "{program} is missing");

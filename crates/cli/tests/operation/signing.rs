@@ -165,7 +165,7 @@ fn a_signed_zone_is_valid_for_others_and_stays_the_same_over_a_restart() {
     assert_eq!(before, after);
     assert_eq!(signing.keys()["made"], 0);
 
-    // The same serial with another record: the signed zone has the next one.
+    // The same serial with another record: the signed zone gets the next serial.
     fs::write(&signing.file, format!("{ZONE}new A 192.0.2.77\n")).unwrap();
     signing.site.avocet_text(&["zone", "reload", "corp.example"]);
     assert_eq!(signing.serial(), 6);
@@ -307,7 +307,7 @@ fn the_keys_of_bind_are_taken_over() {
     }
     let signing = Signing { site, server: None, file, upstream };
     signing.configure("");
-    // One that others can read is not taken.
+    // A key file that other accounts can read is refused.
     let entries = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
     let mut private = entries.filter(|path| path.extension().is_some_and(|e| e == "private"));
     let private = private.next().unwrap();
@@ -437,7 +437,7 @@ fn a_parent_that_goes_back_after_the_confirmation_keeps_the_old_key() {
     let first = ds_of(&signing.keys());
     publish(2, &first);
     server.wait_for_line("and is active");
-    // A time in which the parent can go back.
+    // The time during which the parent can restore the old DS record.
     signing.configure(&signing.with_parent(3_600));
     signing.site.avocet_text(&["reload"]);
     signing.site.avocet_text(&["zone", "sign", "corp.example", "--roll", "csk"]);

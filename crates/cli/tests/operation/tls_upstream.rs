@@ -189,7 +189,7 @@ fn start(site: &Site, upstream: &TlsUpstream, rest: &str) -> Server {
     site.start()
 }
 
-/// Looks again until there is something: workers publish counts now and then.
+/// Repeats a check until it succeeds: workers publish their counts only from time to time.
 fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {

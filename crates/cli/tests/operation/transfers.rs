@@ -472,7 +472,7 @@ fn changes_are_sent_over_tcp_and_udp_and_survive_a_kill() {
     primary.start_again();
     check(&primary);
 
-    // An end that was not written whole is cut off.
+    // An incomplete end of the journal is cut off.
     primary.kill();
     let journal = primary.site.data().join("zones/corp.example.zone.journal");
     let octets = fs::read(&journal).unwrap();

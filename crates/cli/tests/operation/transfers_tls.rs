@@ -136,12 +136,12 @@ fn a_zone_and_its_changes_are_transferred_over_tls_alone() {
     assert!(config.contains(&shown), "{config}");
 }
 
-/// What a primary does in TLS.
+/// The behaviour of a primary in TLS.
 #[derive(Clone, Copy)]
 enum Manner {
-    /// This version, with this protocol.
+    /// Speaks this version of TLS, and selects this protocol.
     Speaks(&'static SupportedProtocolVersion, Option<&'static [u8]>),
-    /// Another protocol than TLS.
+    /// Speaks another protocol than TLS.
     Plain,
 }
 
@@ -214,7 +214,7 @@ fn a_primary_that_does_not_prove_its_name_over_tls_1_3_gets_no_query() {
     check(NAMED, dot, "ca = \"one.pem\"", "TLS: invalid peer certificate");
     check(ONE, dot, "ca = \"one.pem\"", "not valid for name \"ns1.example\"");
     check(NAMED, dot, &pins(PIN_OF_ONE), "TLS: invalid peer certificate");
-    // The authority vouches for it, but it has another key.
+    // The authority has issued the certificate, but the certificate has another key.
     let both = format!("ca = \"named.pem\"\n{}", pins(PIN_OF_ONE));
     check(NAMED, dot, &both, "TLS: invalid peer certificate");
     let old = Manner::Speaks(&TLS12, Some(b"dot"));
@@ -222,7 +222,7 @@ fn a_primary_that_does_not_prove_its_name_over_tls_1_3_gets_no_query() {
     let http = Manner::Speaks(&TLS13, Some(b"h2"));
     check(NAMED, http, "ca = \"named.pem\"", "TLS: received fatal alert: NoApplicationProtocol");
     check(NAMED, Manner::Plain, "ca = \"named.pem\"", "TLS: received corrupt message");
-    // The proof is good: only then the query is sent, and the connection ends behind it.
+    // The proof is good: the query is sent, and then the connection ends.
     check(NAMED, dot, &pins(PIN), "unexpected end of file");
     let both = format!("ca = \"named.pem\"\n{}", pins(PIN));
     check(NAMED, dot, &both, "unexpected end of file");

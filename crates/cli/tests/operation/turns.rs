@@ -1,4 +1,4 @@
-//! What one client can take of a worker's time from others.
+//! Tests of the share of a worker's time that one client can take from others.
 
 use std::collections::HashMap;
 use std::fs;
@@ -54,9 +54,9 @@ fn with_hostile_list(upstream: SocketAddr) -> (Site, Server) {
     (site, server)
 }
 
-/// Sends a cheap query again and again until all replies of others are there. Between two of its
-/// answers, there are fewer than half of them: before the time of a turn had a limit, one turn had
-/// all.
+/// Sends cheap queries until all replies of the others have arrived. Between two cheap answers,
+/// fewer than half of these replies may arrive: a turn of the worker's event loop has a time limit,
+/// so it cannot answer all the others.
 fn stays_prompt(cheap: impl Fn(), replies: &AtomicUsize, total: usize) {
     let (mut before, mut rounds) = (replies.load(Ordering::SeqCst), 0);
     while before < total {

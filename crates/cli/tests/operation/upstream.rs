@@ -23,7 +23,7 @@ impl Upstream {
         Self::answering(ADDRESS)
     }
 
-    /// The same with another address.
+    /// Starts an upstream that answers with this address.
     pub(crate) fn answering(address: [u8; 4]) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let addr = socket.local_addr().unwrap();

@@ -43,7 +43,7 @@ fn a_file_with_another_digest_changes_nothing() {
     check(&whole.replacen("2018031900", "2018031901", 1), "its ZONEMD record has another serial");
     check(HEAD, "it has no ZONEMD record with SHA-384 or SHA-512");
     assert!(publish(&whole).status.success());
-    // What a restart would refuse is not published now.
+    // A version that a restart would refuse is not published.
     let edit = ["zone", "set", "example", "new", "A", "192.0.2.1"];
     let output = site.avocet(&edit);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -74,7 +74,7 @@ fn a_transfer_with_another_digest_changes_nothing() {
     let mut server = site.start();
     server.wait_for_line("zone example. transferred");
     assert_eq!(site.ask("ns1.example").0, [203, 0, 113, 63]);
-    // Neither by changes nor as a whole.
+    // The version is accepted neither as changes nor as a whole zone.
     let other = whole.replace("2018031900", "2018031901").replace("113.63", "113.64");
     fs::write(primary.directory.join("zone"), other).unwrap();
     primary.avocet_text(&["zone", "reload", "example"]);
@@ -129,7 +129,7 @@ fn zones_get_digests_that_secondaries_and_others_verify() {
             verify_by_ldns(&exported);
         }
 
-        // The digest is no difference to the file.
+        // The digest does not count as a difference from the file.
         let file = primary.directory.join("zone");
         primary.avocet_text(&["zone", "diff", "example", file.to_str().unwrap()]);
 

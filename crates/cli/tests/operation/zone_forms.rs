@@ -86,7 +86,7 @@ impl Published {
         }
     }
 
-    /// Returns the records that it publishes.
+    /// Returns the records that the primary publishes.
     fn records(&self) -> BTreeSet<String> {
         let key = format!("hmac-sha256:transfer:{SECRET}");
         transfer(self.site.dns, &["-y", &key])
@@ -182,11 +182,11 @@ fn secondaries_follow_a_zone_whose_signatures_and_digests_come_and_go() {
         zone.site.avocet_text(&["zone", "reload", "corp.example"]);
         check(&zone, has, &format!("{of_file} in {settings:?} by {by:?}"));
     }
-    // Nothing rises without a change.
+    // The serial does not rise without a change.
     let before = zone.records();
     zone.turn("", Turn::Restart);
     assert_eq!(zone.records(), before);
-    // Behind all that was published, the serials are those of the file.
+    // After all published serials, the serials of the file apply again.
     for of_file in [1_000, 1_001] {
         fs::write(zone.site.directory.join("corp.zone"), zone_text(of_file)).unwrap();
         zone.site.avocet_text(&["zone", "reload", "corp.example"]);

@@ -51,7 +51,7 @@ fn clients(vpn: SocketAddr) -> String {
     )
 }
 
-/// All zones. What is in `rest` is added to that of the office.
+/// All zones. `rest` is added to the settings of the zone of the office.
 fn zones(site: &Site, rest: &str) -> String {
     [
         zone(site, "corp.example", "common.zone", ""),
@@ -246,7 +246,7 @@ fn commands_api_and_metrics_name_the_view() {
     let reply =
         site.avocet_text(&["call", "GET", "/zones/records?name=corp.example&view=office&type=A"]);
     assert!(reply.contains("10.1.1.1"), "{reply}");
-    // A broken file is one of its view.
+    // A broken file affects only its view.
     fs::write(file, "broken\n").unwrap();
     site.avocet(&["zone", "reload", "corp.example", "--view", "guests"]);
     viewing.server.wait_for_line("zone corp.example./guests");
