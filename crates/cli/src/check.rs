@@ -1,4 +1,4 @@
-//! `avocet check` and `avocet config`: the configuration without a server.
+//! `avocet check`, `avocet config show` and `avocet config schema`, which need no running server.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! The command line of Avocet: one module per command.
 //!
 //! `serve` runs the server. `status`, `why` and others send requests to the running server over its
-//! control socket (`running`). `check`, `config`, `policy` and `import` only read and write files,
-//! and so do `log search`, `log export` and `log verify`.
+//! control socket (`running`). `check`, `connect`, `import`, `config show`, `policy check` and
+//! `policy test` only read and write files, and so do `log search`, `log export` and `log verify`.
 
 #![forbid(unsafe_code)]
 

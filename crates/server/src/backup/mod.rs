@@ -1,4 +1,4 @@
-//! Backups: everything that a server keeps, in one file of JSON lines.
+//! Backups: the configuration and state of a server, in one file of JSON lines.
 //!
 //! ```text
 //!   backup   files ──write──> lines ──> socket or HTTP ──> file
@@ -9,8 +9,8 @@
 //! Replaced files stay in `restored-TIME/before`. After a crash at any moment, the state is
 //! unchanged, or the next start completes the restore.
 //!
-//! A backup has the state that cannot be fetched or resolved again: no caches, no copies of lists.
-//! It has the query log only on request.
+//! A backup has state that cannot be fetched or resolved again: no caches, no copies of lists. It
+//! has the query log only on request, and it lacks the keys and serials of signed zones.
 
 mod read;
 mod restore;
@@ -33,7 +33,8 @@ pub(crate) use write::{BackupSource, write};
 const VERSION: u32 = 1;
 /// The name of the configuration file in a backup, independent of the path of the file.
 const CONFIGURATION: &str = "configuration";
-/// The files of the data directory that a backup has, other than audit log and revisions.
+/// The files of the data directory that each backup has, other than audit log, revisions and
+/// certificates.
 const STATE: [&str; 5] =
     ["access.json", "negative-anchors.state", "pools.json", "switches.json", "trust-anchors.state"];
 /// The directories with certificates that the server obtains or issues, in the data directory.

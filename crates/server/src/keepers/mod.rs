@@ -1,5 +1,6 @@
-//! The threads that keep lists, the copy of the root zone and the addresses of upstreams up to
-//! date, write the query log, export traces, and probe the addresses of pools.
+//! The threads that keep lists, the copy of the root zone, the addresses of upstreams, designated
+//! upstreams and the certificate of `[acme]` up to date, write the query log, send dnstap messages,
+//! export traces, and probe the addresses of pools.
 
 pub(crate) mod acme;
 pub(crate) mod bootstrap;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! NeighbourWatch (events and readings of the kernel's table, leases) --\
-//! thread `strangers` (addresses without a verdict) ---------------------> Devices -> Parts
+//! thread `strangers` (addresses of new clients) ------------------------> Devices -> Parts
 //! thread `names` ------------------------------------------------------/
 //! ```
 
