@@ -284,7 +284,7 @@ impl Exchange {
         author.limits.trim(&request, reply).ok_or_else(|| beyond(author))
     }
 
-    /// Stores the body as a file, one at a time, and then calls the server.
+    /// Stores the body as a file, and then calls the server. Only one upload is stored at a time.
     async fn upload(self, body: Body) -> Result<Response<Body>, Problem> {
         let place = self.shared.uploads.clone().try_acquire_owned();
         let _place = place.map_err(|_| BUSY.of("another upload is in progress").after(5))?;

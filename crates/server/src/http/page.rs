@@ -233,7 +233,7 @@ fn entry(request: &WaitingRequest) -> AuditEntry {
     }
 }
 
-/// Returns what happened to a name, why, and when, as markup.
+/// Returns the treatment of a name, the reason and the time, as markup.
 fn facts(words: &Words, outcome: &Outcome, time: &str) -> String {
     let mut facts = String::new();
     let what = words.treatment(outcome.treatment);

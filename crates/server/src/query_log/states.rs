@@ -46,7 +46,7 @@ struct LoggedState {
     devices: Vec<String>,
     /// Sets of groups. [`ClientFacts::groups`] is an index in this list.
     groups: Vec<Vec<String>>,
-    /// The groups with more than one device.
+    /// The groups that do not identify a single device.
     shared_groups: HashSet<String>,
     /// The names of the listeners by entrance; empty for the addresses of `[server]`.
     listeners: Vec<String>,

@@ -14,11 +14,12 @@ const MEMORY_SECS: u64 = 3600;
 pub(crate) enum GuessSource {
     /// An IPv4 address or an IPv6 /64.
     Address(IpAddr),
-    /// The address of a client that brings answers of a provider to log-ins that the client began
-    /// here. Failures do not block log-ins by password.
+    /// The address of a client that returns from a provider to a log-in that it has begun here.
+    /// Failures do not block log-ins by password.
     Provider(IpAddr),
-    /// The address of a client that brings answers to log-ins that did not begin here. A page of
-    /// another site can make a browser send such answers, so failures block nothing else.
+    /// The address of a client that sends the reply of a provider to a log-in that it has not begun
+    /// here. A page of another site can make a browser send such replies, so failures block nothing
+    /// else.
     Unbegun(IpAddr),
     /// The name of a user, whether or not it exists.
     User(String),
@@ -37,7 +38,7 @@ impl GuessSource {
         Self::Address(network_of(address))
     }
 
-    /// Returns the source for answers of a provider that a client brings.
+    /// Returns the source for replies of a provider that a client sends.
     pub(crate) fn of_provider(address: IpAddr, kind: FlowKind) -> Self {
         match kind {
             FlowKind::Begun => Self::Provider(network_of(address)),

@@ -1,4 +1,4 @@
-//! One log-in: from this server to the provider and back.
+//! One log-in by a provider: the browser goes from this server to the provider and comes back.
 
 use avocet_control::access::{AccessFault, Role, Secret};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};

@@ -24,7 +24,7 @@ const MAX_HEAD: usize = 4_096;
 const CONNECTION_TIME: Duration = Duration::from_secs(5);
 /// Milliseconds between two checks whether the listener must end.
 const LOOK_MS: u32 = 100;
-/// Connections that are accepted before others are read.
+/// Maximum number of connections that are accepted before the open ones are read again.
 const MAX_ACCEPTED: usize = 16;
 
 /// An error: an address cannot be listened on.

@@ -14,8 +14,8 @@ const SPREAD_TIME: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(2);
 /// Maximum number of servers that are queried.
 pub(super) const MAX_SERVERS: usize = 8;
-/// Number of queries without an answer after which a server does not count. The authority may reach
-/// servers that are out of reach for this host.
+/// Number of queries without an answer after which this host no longer waits for a server. The
+/// authority may reach servers that this host cannot reach.
 const MAX_SILENT: u32 = 2;
 
 /// A function that waits for a time, or fails because the attempt must end.
