@@ -88,7 +88,8 @@ pub(crate) struct Task<W> {
     pub(crate) started_ms: u64,
     /// The deadline of the question.
     pub(crate) deadline_ms: u64,
-    /// The time at which a server last answered a query of the walk, in ms.
+    /// The time of the last progress, in ms: when the question arrived, or later, when a server
+    /// answered a query of the question's recursion.
     pub(crate) progress_ms: u64,
 
     /// The present question: the original question, or a question with the same type for a name to

@@ -159,7 +159,7 @@ fn source(list: &ListConfig) -> String {
 
 impl Compiled {
     /// Returns whether a list of the configuration has the same source and settings, even if its
-    /// name is another.
+    /// name differs.
     pub fn has_text_of(&self, list: &ListConfig) -> bool {
         self.source == source(list) && self.reading == reading(list)
     }

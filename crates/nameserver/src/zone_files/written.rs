@@ -101,8 +101,8 @@ fn file_head(file: &Path, head: &mut Vec<u8>) -> io::Result<()> {
 
 impl KeptZone {
     /// Writes the zone without signatures to its file, if the file has another version. Pauses
-    /// between writes, so that they take at most a twentieth of the time. Never overwrites an edit
-    /// that was not read.
+    /// between writes, so that writing takes at most a twentieth of the total time. Never
+    /// overwrites an edit that was not read.
     pub(super) fn write_back(&mut self, now_secs: u64, journal: &mut ZoneJournal) {
         let Some(zone) = self.source.clone().filter(|_| self.fault.is_none()) else { return };
         let is_written = !self.config.keeps_changes() && self.base.is_none()

@@ -79,7 +79,7 @@ pub(crate) enum Note {
     Keys(Name, Chain, u32),
 }
 
-/// The time at which a walk is polled.
+/// The time at which the resolver continues a walk.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Moment {
     /// Seconds since 1970, for the validity of signatures.

@@ -9,7 +9,7 @@ use crate::validation::Chain;
 /// Maximum number of zones in each resolver. With keys of usual sizes, a zone takes about 2 kB.
 const MAX_ZONES: usize = 8_192;
 
-/// The cached ends of chains of trust, by zone.
+/// The cached keys of zones, or the reasons why zones have none, by zone.
 #[derive(Debug, Default)]
 pub(crate) struct KeyCache {
     zones: HashMap<Name, Kept>,

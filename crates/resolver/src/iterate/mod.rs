@@ -144,7 +144,7 @@ pub(crate) struct Ahead {
     pub(crate) result: Option<Result<Arc<Fetched>, NotFetched>>,
 }
 
-/// The result of polling a walk.
+/// The result of continuing a walk.
 pub(crate) enum WalkStep {
     Done(Result<Resolution, Failure>),
     Asks(Request),

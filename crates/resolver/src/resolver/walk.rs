@@ -69,7 +69,7 @@ impl<W> Resolver<W> {
         self.drive(at, Some(Response::Fetched(result)), cx);
     }
 
-    /// Polls a walk until it waits for the network, or ends.
+    /// Continues a walk until it waits for the network, or ends.
     fn drive(&mut self, at: u32, mut response: Option<Response>, cx: &mut Context<'_, W>) {
         loop {
             let task = &mut self.tasks[at];
