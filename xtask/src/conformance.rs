@@ -2,8 +2,8 @@
 //! table that includes the results of peers.
 //!
 //! The scenarios, the peers' results and the harness are data outside the project; without them
-//! this command does nothing. Each lane of the harness creates a network namespace, which needs
-//! root.
+//! this command does nothing. Each parallel run of the harness, called a lane, creates a network
+//! namespace, which needs root.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,9 +18,9 @@ const DIALECTS: [&str; 2] = ["deckard", "unbound"];
 const LANES: usize = 2;
 /// The source of the library that is preloaded into the server. The file documents it.
 const CLOCK: &str = "tests/clock.c";
-/// Settings of scenarios that the harness does not support: a directory name, the text that asks
-/// for the setting, and the environment variable that passes it to the server. Such scenarios run
-/// in a separate lane.
+/// Settings that some scenarios need and the harness does not support. Each has the text by which a
+/// scenario asks for the setting, and the environment variable that passes the setting to the
+/// server, with its value. Such scenarios run in a separate lane.
 const SETTINGS: [(&str, &str, &str); 2] = [
     ("cache-min-negative-ttl: 10", "AVOCET_CACHE__NEGATIVE_MIN_TTL_SECS", "10"),
     ("; root prime is sent", "AVOCET_RESOLVER__PRIMING", "true"),

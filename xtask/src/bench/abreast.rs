@@ -151,7 +151,7 @@ impl Row {
         Ok(samples.inspect(|sample| eprintln!("  {}", sample.line())).collect())
     }
 
-    /// Runs one turn of each server with the same queries. Returns the loads in the order of the
+    /// Runs one turn of each server with the same queries. Returns the results in the order of the
     /// servers.
     fn turns(&self, setup: &Setup, options: &Options, turn: usize) -> Result<Vec<Load>, String> {
         let mut loads = vec![Load::default(); self.servers.len()];
@@ -206,8 +206,8 @@ fn write_queries(file: &Path, workload: Workload, turn: usize) -> std::io::Resul
     )
 }
 
-/// Adds two loads. The rate is that of the second load, because turns are too short for a combined
-/// rate.
+/// Adds the counts of two runs. The rate is that of the second run, because turns are too short for
+/// a combined rate.
 fn added(sum: Load, load: Load) -> Load {
     let mut rcodes = sum.rcodes;
     for (name, answers) in load.rcodes {

@@ -1,5 +1,5 @@
-//! The age of binaries that a bench does not build itself. Figures of an older binary would carry
-//! the name of another commit.
+//! The age of binaries that a bench does not build itself. The figures of an outdated binary would
+//! be stored under a newer commit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use super::load::output;
 
-/// Refuses a binary that is older than one of its sources, which are given as patterns of git.
+/// Refuses a binary that is older than one of its sources, which are given as git pathspecs.
 ///
 /// # Errors
 ///

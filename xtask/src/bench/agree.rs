@@ -1,6 +1,6 @@
 //! Agreement of two generators. dnsperf and `avocet load` send the same queries to the same server
 //! in turns, and their rates and mean latencies are compared. If these differ, one of the
-//! generators measures itself.
+//! generators is the bottleneck.
 
 use super::ask::{self, Transport};
 use super::json::{self, Json};
@@ -20,7 +20,7 @@ pub(super) const PEERS: &[Peer] = &[Peer::Nsd, Peer::Avocet];
 const RATE: u64 = 5_000;
 /// The generators, in the order of the columns.
 const GENERATORS: [Generator; 2] = [Generator::Dnsperf, Generator::Avocet];
-/// Difference of two medians that counts as none, whatever the spread.
+/// Relative difference of two medians up to which they count as equal, whatever the spread.
 const CLOSE: f64 = 0.05;
 
 /// Measures each server over UDP and TCP in closed and open loops, prints the table and stores the
@@ -118,8 +118,8 @@ impl Row {
         Ok(row)
     }
 
-    /// Returns the spread of a figure of both generators, and that of the ratio of the second to
-    /// the first in each round.
+    /// Returns the spread of a figure for each generator, and the spread of the ratio of the second
+    /// generator to the first in each round.
     fn spreads(&self, of: fn(&Load) -> Option<f64>) -> Option<[Spread; 3]> {
         let values = self.rounds.iter().map(|[one, other]| Some([of(one)?, of(other)?]));
         let values = values.collect::<Option<Vec<_>>>()?;

@@ -9,8 +9,8 @@ use super::workload::Workload;
 use super::{blocklist, material, signed};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
-/// Number of attempts per question. A busy server, which for example loads its list, may miss a
-/// query and answer the next one.
+/// Number of attempts per question. A busy server, which for example loads its list, may leave a
+/// query without an answer and answer the next one.
 const ATTEMPTS: usize = 3;
 const ID: [u8; 2] = [0x5a, 0x17];
 
@@ -186,7 +186,7 @@ pub(super) fn verify(server: SocketAddr, peer: Peer, workload: Workload) -> Resu
 }
 
 /// Returns questions like those of the workload. If the workload needs names that were never
-/// queried, the questions have other such names.
+/// queried, the questions use other new names.
 fn questions(workload: Workload, peer: Peer, sample: u32) -> Vec<Question> {
     let index = sample * (material::HOT_NAMES / SAMPLED);
     match (workload, peer.refusal()) {

@@ -29,7 +29,7 @@ pub(super) enum Form {
     Policy,
 }
 
-/// Returns the name with the given number, without its final dot.
+/// Returns the name with this index, without its final dot.
 pub(super) fn name(index: u32) -> String {
     // An odd factor permutes the 32-bit numbers, so that adjacent names on the list have different
     // domains.

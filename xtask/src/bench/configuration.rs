@@ -23,11 +23,13 @@ macro_rules! template {
     };
 }
 
-/// The configuration and the command of a server, with the words of the templates.
+/// The files of a server's configuration and the command that starts the server. Both contain
+/// placeholders such as `%WORD%`.
 struct Recipe {
-    /// Directories of the run that are emptied, so that all caches are empty.
+    /// Directories of the run that are emptied before the server starts, so that it has no cached
+    /// data.
     fresh: &'static [&'static str],
-    /// Files of the run and their templates.
+    /// The name of each file, with the template of its content.
     files: &'static [(&'static str, &'static str)],
     /// The command that runs the server in the foreground; its words are separated by spaces.
     command: &'static str,
@@ -87,7 +89,7 @@ const DNSMASQ: Recipe = Recipe {
 const COREDNS: Recipe = Recipe {
     fresh: &[],
     files: &[("Corefile", template!("coredns/Corefile"))],
-    // Go code gets the same number of threads as other servers.
+    // `GOMAXPROCS` gives Go code as many threads as the other servers have.
     command: "env GOMAXPROCS=%WORKERS% %COREDNS% -conf %DIRECTORY%/Corefile",
 };
 const DNSPROXY: Recipe = Recipe {
@@ -172,7 +174,8 @@ pub(super) fn prepare(
     words.set("INTERFACE", setup.veth.as_ref().map_or_else(String::new, Veth::interface));
     words.set("SECURE", setup.encrypted_port.to_string());
     words.set("ENCRYPTED", workload.session().map_or("", |session| session.listener(peer)));
-    // Inserted texts contain words themselves: `fill` replaces the last word of the list first.
+    // The inserted texts contain placeholders themselves. `fill` replaces the last placeholder of
+    // the list first.
     words.set("LOGGING", if peer == Peer::Logged { template!("avocet/logging.conf") } else { "" });
     words.set("XDP", if peer == Peer::KnotXdp { template!("knot/xdp.conf") } else { "" });
     let blocking = if workload.has_list() { blocking(peer) } else { None };
@@ -236,7 +239,7 @@ fn empty(directory: &Path) -> Result<(), String> {
     fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))
 }
 
-/// The values of the words in the templates.
+/// The values of the placeholders in the templates.
 struct Words {
     values: Vec<(&'static str, String)>,
 }
@@ -297,8 +300,8 @@ impl Words {
         self.set("ENTRIES", entries.to_string());
     }
 
-    /// Replaces the words. Values that were set last are inserted first, so they may contain words
-    /// that were set earlier.
+    /// Replaces the placeholders. The values that were set last are inserted first. They may
+    /// contain placeholders that were set earlier.
     fn fill(&self, text: &str) -> String {
         self.values.iter().rev().fold(text.to_owned(), |text, (word, value)| {
             text.replace(&format!("%{word}%"), value.trim_end_matches('\n'))

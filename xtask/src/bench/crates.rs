@@ -36,7 +36,7 @@ fn benches(crates: &Path) -> Result<Vec<(String, String)>, String> {
     let mut found = Vec::new();
     for directory in names(crates)? {
         let package = match directory.as_str() {
-            // The bench uses the name of the binary, which is that of the product.
+            // The package of the crate `server` has the name of the product, without a suffix.
             "server" => "avocet".to_owned(),
             library => format!("avocet-{library}"),
         };

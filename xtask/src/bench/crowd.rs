@@ -92,8 +92,8 @@ fn flood(setup: &Setup, secs: u64) -> Result<Parts, String> {
     parse_flood(&text).ok_or_else(|| format!("avocet load said: {text}"))?
 }
 
-/// Parses the results for the flows of a flood. Returns `None` if the text has another form. A
-/// wrong record for a normal client is an error.
+/// Parses the results of the flood and of the normal clients before and during it. Returns `None`
+/// if the text has another form. A wrong record for a normal client is an error.
 fn parse_flood(text: &str) -> Option<Result<Parts, String>> {
     let result: Value = serde_json::from_str(text).ok()?;
     let flow = |name: &str| result["flows"].as_array()?.iter().find(|flow| flow["name"] == name);
@@ -134,8 +134,8 @@ fn slow_clients(setup: &Setup, secs: u64) -> Result<Parts, String> {
     parse_slow(&text).ok_or_else(|| format!("slow said: {text}"))
 }
 
-/// Parses three lines: the result of the clients alone, that of the clients next to slow ones, and
-/// the state of the slow connections.
+/// Parses three lines: the result of the normal clients alone, their result next to slow clients,
+/// and the state of the slow connections.
 fn parse_slow(text: &str) -> Option<Parts> {
     let mut lines = text.lines();
     let (alone, beside) = (parse_blast(lines.next()?)?, parse_blast(lines.next()?)?);

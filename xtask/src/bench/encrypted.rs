@@ -105,7 +105,7 @@ pub(super) fn ask(
     session: Session,
     pace: Pace,
 ) -> Result<Load, String> {
-    // Names are cached over connections that stay open.
+    // Except in `dot-new`, the connections stay open while the names are put into the cache.
     let connections = match (workload, pace) {
         (_, Pace::Count { .. }) => "kept",
         (Workload::DotNew, _) => "new",

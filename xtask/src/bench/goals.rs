@@ -1,5 +1,5 @@
 //! The performance goals of Avocet, as ratios within one run, and whether Avocet reaches them. A
-//! goal is undecided if some rounds reach it and others miss it.
+//! goal is undecided if some rounds reach it and others do not.
 
 use super::peer::Peer;
 use super::report::{Report, Spread};

@@ -23,7 +23,7 @@ const WINDOW: &str = "16";
 
 const OUTPUT: &str = "callgrind.out.";
 
-/// The peers that are counted by default.
+/// The peers whose instructions are counted by default.
 pub(super) const PEERS: &[Peer] = &[Peer::Nsd, Peer::Unbound, Peer::Avocet];
 
 /// Counts instructions for each peer. Prints and stores the figures.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A serialized value.
+/// A value as JSON text.
 pub(super) struct Json(String);
 
 impl fmt::Display for Json {

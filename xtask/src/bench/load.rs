@@ -73,7 +73,7 @@ pub(super) struct Questions<'a> {
     pub(super) pace: Pace,
 }
 
-/// The time at which the next query is sent.
+/// The rule for the time at which the next query is sent, and for the end of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Pace {
     /// Sends a query whenever the window of the generator has room, for this number of seconds.
@@ -99,9 +99,11 @@ pub(super) struct Load {
     pub(super) empty: u64,
     /// The latency. At a fixed rate, it counts from the time at which a query was due.
     pub(super) latency: Option<Latency>,
-    /// Mean latency in microseconds, if the generator reports it. Results do not keep it.
+    /// Mean latency in microseconds, if the generator reports it. It is not stored with the
+    /// results.
     pub(super) mean_us: Option<f64>,
-    /// Number of answers to other clients, which also take CPU time of the server.
+    /// Number of answers to other clients than the measured ones. These answers also take CPU time
+    /// of the server.
     pub(super) others: u64,
     /// Additional figures of the workload.
     pub(super) extras: Vec<(Extra, f64)>,
@@ -191,7 +193,7 @@ pub(super) fn below_capacity(
     Ok(load)
 }
 
-/// Sends each of a number of queries once, over the transport of the workload.
+/// Sends this number of queries, each once, over the transport of the workload.
 pub(super) fn once(
     setup: &Setup,
     workload: Workload,

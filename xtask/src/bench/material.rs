@@ -13,7 +13,7 @@ use crate::random::Random;
 const NAMES: u32 = 200_000;
 /// The address of every name below the wildcard.
 pub(super) const WILDCARD_ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
-/// The prefix of the IPv6 addresses of the zone. The rest of an address is the number of its name.
+/// The prefix of the IPv6 addresses of the zone. The rest of an address is the index of its name.
 pub(super) const ADDRESS_PREFIX: u128 = 0x2001_0db8 << 96;
 /// Number of names of the hot workloads.
 pub(super) const HOT_NAMES: u32 = 10_000;
@@ -68,12 +68,12 @@ impl Material {
     }
 }
 
-/// Returns the name with the given number, without its final dot.
+/// Returns the name with this index, without its final dot.
 pub(super) fn name(index: u32) -> String {
     format!("www{index}.site.bench.test")
 }
 
-/// Returns the address of the name with the given number.
+/// Returns the address of the name with this index.
 pub(super) fn address(index: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a00_0000 | index)
 }

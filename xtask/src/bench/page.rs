@@ -158,7 +158,7 @@ fn left_out(report: &Report) -> String {
 }
 
 /// Returns whether the workload has its own picture. The two memory workloads are too similar for
-/// separate pictures, and so are the two kinds of hits.
+/// separate pictures, and so are the workloads of cached names with and without EDNS.
 fn has_picture(workload: Workload) -> bool {
     !matches!(workload, Workload::HotEdns | Workload::MemorySmall)
 }

@@ -184,7 +184,8 @@ impl Peer {
         }
     }
 
-    /// Returns whether clients could use this server over sockets.
+    /// Returns whether this is a complete server that clients can use over sockets, unlike the
+    /// lower bounds and Knot DNS with AF_XDP.
     fn is_whole(self) -> bool {
         self.kind() != Kind::Floor && self != Self::KnotXdp
     }

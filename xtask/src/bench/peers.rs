@@ -103,8 +103,8 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Measures round by round. The first rounds have all pairs; later rounds only have the pairs
-    /// with an unclear ratio to Avocet, while there is time.
+    /// Measures round by round. The first rounds have all pairs of a peer and a workload. While
+    /// there is time, later rounds have the pairs with an unclear ratio to Avocet.
     fn measure_rounds(&mut self, peers: &[Peer], started: Instant) {
         let options = self.options;
         let (least, most) = (*options.rounds.start(), *options.rounds.end());

@@ -13,7 +13,7 @@ use super::report::Report;
 const SAME: [&str; 3] = ["kind", "commit", "machine"];
 
 /// Adds the rounds of other results to the first result, and writes its file. The counts of
-/// instructions and system calls remain those of the first.
+/// instructions and system calls of the first result stay.
 ///
 /// # Errors
 ///

@@ -82,7 +82,8 @@ impl Publication {
         )
     }
 
-    /// Returns the smallest and the largest number of rounds of a timed pair.
+    /// Returns the smallest and the largest number of rounds among all timed pairs of a peer and a
+    /// workload.
     fn rounds(&self) -> (usize, usize) {
         let pairs = Peer::ALL.iter().flat_map(|peer| {
             Workload::ALL

@@ -18,7 +18,7 @@ const MINUTES: u64 = 30;
 /// than a few long ones.
 const SECS: u64 = 1;
 
-/// Programs that count, with their Debian packages.
+/// Programs that count instructions and system calls, with their Debian packages.
 const COUNTERS: &[(&str, &str)] = &[("valgrind", "valgrind"), ("strace", "strace")];
 
 /// Servers whose instructions are counted, and servers whose system calls are counted.
@@ -40,7 +40,7 @@ pub(super) fn run(words: &[&str]) -> Result<(), String> {
     packages::require(COUNTERS, &options)?;
     let origin = Origin::now();
     let started = Instant::now();
-    // The counts do not need the material of the workloads.
+    // Counting instructions and system calls needs no files of the workloads.
     let counting = Options { workloads: Vec::new(), ..options.clone() };
     // NSD takes minutes to load its zone under callgrind.
     let hits = if is_quick { &[Peer::Avocet][..] } else { COUNTED_HITS };
@@ -64,8 +64,9 @@ pub(super) fn run(words: &[&str]) -> Result<(), String> {
     peers::judge(&report)
 }
 
-/// Returns the options for all peers and all workloads but some: the one that takes hours, the
-/// smaller one of memory, and the encrypted ones, for which most peers need a Go compiler.
+/// Returns the options for all peers and most workloads. They omit the workload that takes hours,
+/// the smaller of the two memory workloads, and the encrypted workloads, for which most peers need
+/// a Go compiler.
 fn whole() -> Result<Options, String> {
     let left_out = [Workload::Endurance, Workload::MemorySmall];
     let is_shown = |one: &Workload| !left_out.contains(one) && one.session().is_none();

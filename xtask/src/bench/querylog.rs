@@ -24,7 +24,7 @@ const MAX_OTHERS: u64 = 10_000_000;
 /// Number of entries to which the goals of searches apply.
 const GOAL_ENTRIES: &str = "100 M";
 
-/// The goals, by the start of a row.
+/// The goal of each row, by the start of the row's name. The first match counts.
 const GOALS: &[(&str, &str)] = &[
     ("octets an entry, head", "45"),
     ("octets an entry, merged", "14 at 10 M"),
@@ -37,7 +37,7 @@ const GOALS: &[(&str, &str)] = &[
     ("count of the last 24 h", "50"),
     ("overview", "20 at any size"),
 ];
-/// The names of rows that differ between the log and the other formats.
+/// Names of rows for which the other formats use a shorter name.
 const SAME: &[(&str, &str)] = &[
     ("octets an entry, merged by the day", "octets an entry"),
     ("entries a second of CPU time, ring to head", "entries a second of CPU time"),
@@ -83,7 +83,7 @@ impl LogOptions {
     }
 }
 
-/// Figures by row, and the rows in order.
+/// The figures by the names of their rows, and the names in order.
 #[derive(Default)]
 struct Figures {
     rows: Vec<String>,

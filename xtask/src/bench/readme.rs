@@ -26,7 +26,7 @@ enum Figure {
     Ready(Workload),
     /// User instructions per cached query.
     Instructions,
-    /// System calls per missed query.
+    /// System calls per query that no cache answers.
     Calls,
 }
 
@@ -119,8 +119,9 @@ fn title(peer: Peer) -> &'static str {
     }
 }
 
-/// Returns the cell of a figure. It contains the median; for Avocet its range, and for others the
-/// ratio of Avocet to it with the range of the ratio.
+/// Returns the cell of a figure, which contains the median. For Avocet, it also contains the range.
+/// For other servers, it also contains the ratio of Avocet to the server, with the range of the
+/// ratio.
 fn cell(report: &Report, peer: Peer, figure: Figure) -> String {
     let (workload, value): (_, fn(&Sample) -> f64) = match figure {
         Figure::Instructions => return count(&report.instructions, peer, 0),

@@ -3,7 +3,7 @@
 //!
 //! The server has one core for its worker and the compiling thread, as on the smallest machine.
 //! Half of the queries are for names on the list; the other half is cached. Each replacement makes
-//! the policy evaluate all of them again.
+//! the policy evaluate all these names again.
 //!
 //! The same load is also run next to a busy loop at the lowest priority on the server's core. This
 //! run shows the latency that a busy core causes by itself: a shared machine may take a busy core
@@ -34,7 +34,7 @@ const NAMES: u32 = 1_000_000;
 const LISTS: usize = 2;
 /// Number of names on the list that are queried.
 const ASKED_OF_LIST: u32 = 10_000;
-/// Default rate per second, which a machine that also does other work can sustain.
+/// Default number of queries per second. A machine that also does other work can sustain it.
 const RATE: u64 = 20_000;
 /// Maximum time for the start, which includes the first compilation.
 const START_WITHIN: Duration = Duration::from_secs(120);
@@ -162,7 +162,7 @@ impl Site {
             queries: setup.file("reload.queries"),
             control: data.join("control.sock"),
         };
-        // The bench itself does not fetch the metrics, but they show its progress.
+        // The bench itself does not fetch the metrics, but a user can watch its progress there.
         let http =
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let http = http.map_err(|error| error.to_string())?;
@@ -307,7 +307,8 @@ impl Outcome {
         (medians(&self.swapped).p99_us / medians(others).p99_us - 1.0) * 100.0
     }
 
-    /// Returns the memory above the initial state as a multiple of the image size.
+    /// Returns how far the memory exceeds the initial state, as a multiple of the size of the
+    /// compiled list.
     fn images(&self, bytes: u64) -> f64 {
         (bytes as f64 - self.memory.before as f64) / self.image as f64
     }

@@ -162,7 +162,7 @@ pub(super) struct Report {
     pub(super) left_out: Vec<LeftOut>,
     /// User instructions per cached query. Empty if the result does not have them.
     pub(super) instructions: Counts,
-    /// System calls per missed query. Empty if the result does not have them.
+    /// System calls per query that no cache answers. Empty if the result does not have them.
     pub(super) calls: Counts,
 }
 
@@ -237,8 +237,8 @@ impl Report {
         Spread::of(&self.ratios_of(one, other, Sample::figure))
     }
 
-    /// Returns the ratios of a value of one pair to that of another. There is one ratio for each
-    /// round that has both.
+    /// Returns the ratios of a value of one pair to the value of another pair. There is one ratio
+    /// for each round that has both.
     pub(super) fn ratios_of(
         &self,
         one: (Peer, Workload),
@@ -248,8 +248,8 @@ impl Report {
         self.values_of(one, other, value).map(|[one, other]| one / other).collect()
     }
 
-    /// Returns the differences between a value of one pair and that of another, one for each round
-    /// that has both.
+    /// Returns the differences between a value of one pair and the value of another pair, one for
+    /// each round that has both.
     pub(super) fn differences_of(
         &self,
         one: (Peer, Workload),

@@ -6,10 +6,11 @@ use super::readme;
 use super::report::{Report, Sample};
 use super::workload::{Measure, Workload};
 
-/// A ratio is clear if all rounds are on the same side of this range. Results within the range need
-/// more rounds.
+/// A ratio is clear if the ratios of all rounds are on the same side of this range. Otherwise,
+/// [`CLEAR_SPREAD`] decides.
 const CLOSE: (f64, f64) = (0.8, 1.25);
-/// A ratio is clear if the middle half of its rounds is within this share of the median.
+/// A ratio is also clear if the middle half of its rounds differs by at most this share of the
+/// median.
 const CLEAR_SPREAD: f64 = 0.05;
 /// Number of memory samples for the servers in README, and for other servers. Memory hardly varies,
 /// and a sample takes half a minute.

@@ -34,7 +34,7 @@ pub(super) struct Setup {
     /// The port of the measured server's encrypted listener.
     pub(super) encrypted_port: u16,
     pub(super) upstream_port: u16,
-    /// The lower bound and generator of this project.
+    /// The program that is both the lower bound and a load generator of this project.
     pub(super) bare: PathBuf,
     pub(super) avocet: PathBuf,
     /// The veth pair for servers that bypass sockets, if they can be measured.

@@ -15,7 +15,7 @@ const ALGORITHM: &str = "ECDSAP256SHA256";
 /// The file of the zone. The configurations of the servers contain the same name.
 const FILE: &str = "signed.test.zone";
 
-/// Returns the name with the given number, without its final dot.
+/// Returns the name with this index, without its final dot.
 pub(super) fn name(index: u32) -> String {
     format!("www{index}.{ZONE}")
 }

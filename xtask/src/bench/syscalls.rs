@@ -21,7 +21,7 @@ const RUN_SECS: &str = "60";
 /// Number of calls per query below which a call is not shown.
 const SHOWN: f64 = 0.05;
 
-/// The peers that are counted by default.
+/// The peers whose system calls are counted by default.
 pub(super) const PEERS: &[Peer] =
     &[Peer::Bare, Peer::BarePool, Peer::Dnsdist, Peer::Unbound, Peer::Avocet];
 
@@ -35,16 +35,16 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
     machine::keep("syscalls", &options.peers, json::object(figures)).map(drop)
 }
 
-/// Counts and prints the system calls of each peer per missed query.
+/// Counts and prints the system calls of each peer per query that no cache answers.
 pub(super) fn per_miss(peers: &[Peer], options: &Options) -> Result<Counts, String> {
     let sum = |calls: &Calls| calls.iter().map(|(_, count)| count).sum::<f64>();
     Ok(of_each(peers, options)?.iter().map(|(peer, calls)| (*peer, sum(calls))).collect())
 }
 
-/// The numbers of system calls per missed query, by name.
+/// The number of system calls per query that no cache answers, by the name of the call.
 type Calls = Vec<(String, f64)>;
 
-/// Counts the calls of each peer. Omits other servers than Avocet that cannot be counted.
+/// Counts the calls of each peer. Omits servers that cannot be counted, except Avocet.
 fn of_each(peers: &[Peer], options: &Options) -> Result<Vec<(Peer, Calls)>, String> {
     let setup = Setup::prepare(peers, options)?;
     let mut figures = Vec::new();

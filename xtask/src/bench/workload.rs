@@ -86,8 +86,8 @@ pub(super) enum Measure {
 /// The cores of a server with several workers. The generator shares the second core.
 const SERVER_CORES: &str = "0,1";
 
-/// Queries per second of the workloads with a fixed rate. One rate is that of a busy server, the
-/// other that of a server in daily use.
+/// Queries per second of the workloads with a fixed rate: the rate of a busy server, and the rate
+/// of a server in daily use.
 const STEADY_RATE: u64 = 20_000;
 const SLOW_RATE: u64 = 5_000;
 

@@ -21,9 +21,9 @@ pub(super) struct File {
     pub(super) path: String,
     /// The module path from the crate's root, such as `query` and `asked`.
     pub(super) module: Vec<String>,
-    /// The lines without those of tests.
+    /// The lines, without the lines of tests.
     pub(super) lines: Vec<String>,
-    /// The items without those of tests.
+    /// The items, without the items of tests.
     pub(super) items: Vec<Item>,
 }
 

@@ -9,7 +9,8 @@ use super::message::type_name;
 
 const FILE: &str = "tests/internet/differences.toml";
 
-/// Differences that have the same reason. A missing condition matches everything.
+/// Differences that have the same reason. Each condition is optional; without a condition, any
+/// value matches.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Class {

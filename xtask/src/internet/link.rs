@@ -1,4 +1,4 @@
-//! The link to a name server: a relay that delays and loses datagrams according to the weather.
+//! The link to a name server: a relay that delays and loses datagrams according to [`Weather`].
 //!
 //! Some kernels have a module that can do the same, but this relay works on all kernels. TCP is
 //! delayed but not lost, because its retransmission would only add to the delay.
@@ -21,7 +21,7 @@ const STACK_BYTES: usize = 128 * 1024;
 /// Maximum time that the server may take. It is local, so a later answer will not come.
 const SERVER_WITHIN: Duration = Duration::from_secs(2);
 
-/// The properties of all links.
+/// The delay and the loss on all links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Weather {
     /// The round-trip time.

@@ -23,8 +23,8 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Returns whether silent servers or links hinder answers. In this case, the report counts
-    /// answered questions instead of comparing answers.
+    /// Returns whether silent servers or lossy or slow links hinder answers. In this case, the
+    /// report counts answered questions instead of comparing answers.
     pub(super) fn is_rough(&self) -> bool {
         self.weather != Weather::CLEAR || self.alive == Alive::Half
     }

@@ -8,11 +8,12 @@ use crate::random::Random;
 use super::families::{FAMILIES, HOSTERS, ROOT, ROOT_SERVERS, TLDS};
 use super::zone::{Family, Hosting, Liveness, Place, Security, Server, Zone};
 
-/// The process of the root zone, and of the zone with the names of the root servers.
+/// The index of the name server process for the root zone and the zone with the names of the root
+/// servers.
 const ROOT_DAEMON: usize = 0;
-/// The processes of the top-level domains.
+/// The indexes of the processes for the top-level domains.
 const TLD_DAEMONS: [usize; 2] = [1, 2];
-/// The processes of all other zones.
+/// The indexes of the processes for all other zones (the leaf processes).
 pub(super) const LEAF_DAEMONS: [usize; 4] = [3, 4, 5, 6];
 /// Number of all name server processes.
 pub(super) const DAEMONS: usize = 7;
@@ -32,7 +33,7 @@ pub(super) const LEAF_ADDRESSES: u8 = 12;
 pub(super) const SILENT_ADDRESSES: u8 = 4;
 const ROOT_SERVER_LETTERS: [&str; 3] = ["a", "b", "c"];
 
-/// Returns the address of a leaf process with this number, counted from 1.
+/// Returns an address of a leaf process. Its addresses are numbered from 1.
 pub(super) fn leaf_address(daemon: usize, number: u8) -> Ipv4Addr {
     Ipv4Addr::new(NETWORK.0, NETWORK.1, daemon as u8, number)
 }
@@ -42,7 +43,7 @@ pub(super) fn silent_address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(NETWORK.0, NETWORK.1, SILENT_ADDRESSES_AT, number)
 }
 
-/// The servers that answer, in addition to the settings of the families.
+/// The servers that answer, unless the family of a zone makes its servers silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alive {
     All,

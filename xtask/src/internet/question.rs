@@ -25,8 +25,8 @@ const KINDS: &[(u16, u64)] = &[
 ];
 const DNSSEC_OK_PERCENT: u64 = 85;
 const CHECKING_DISABLED_PERCENT: u64 = 10;
-/// Number of questions for each question that a zone without responding servers may have. Such a
-/// zone costs seconds per name.
+/// One question in this number may be for a zone without responding servers. Such a zone costs
+/// seconds per name.
 const QUESTIONS_PER_SILENCE: usize = 1000;
 /// Maximum number of draws per question. A small internet may not have enough different questions,
 /// so some are repeated.

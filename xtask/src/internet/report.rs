@@ -17,7 +17,8 @@ use super::plan::Internet;
 const SHOWN: usize = 12;
 /// Maximum number of types of upstream queries that are printed.
 const TYPES_SHOWN: usize = 10;
-/// Maximum number of characters of a printed difference. The file has the whole difference.
+/// Maximum number of characters of a printed difference. The file `differences.tsv` contains each
+/// difference in full.
 const SHOWN_CHARS: usize = 300;
 
 /// A server and its results.
@@ -201,7 +202,8 @@ fn is_wrong(difference: &Difference) -> bool {
     difference.aspect != Aspect::Silence && difference.got != "SERVFAIL"
 }
 
-/// Returns the time within which this number of a thousand questions were completed.
+/// Returns the time in milliseconds within which `per_mille` of a thousand questions were
+/// completed.
 fn percentile_ms(run: &Run, per_mille: usize) -> f64 {
     let mut times: Vec<_> = run.answers.iter().map(|asked| asked.took).collect();
     times.sort_unstable();

@@ -112,7 +112,7 @@ pub(super) enum Place {
     Tld(&'static str),
     AnyTld,
     SignedTld,
-    /// There are zones below each zone of the family with this label.
+    /// Below each zone of the family with this label.
     Below(&'static str),
 }
 

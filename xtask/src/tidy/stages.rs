@@ -1,9 +1,10 @@
-//! The stages of the query path. Only the path calls stages; no stage calls another one.
+//! The stages of the query path: the modules that each perform one step of answering a query. Only
+//! the modules that run the whole path call stages; no stage calls another one.
 
 use super::code::Code;
 use super::{Fault, Tree};
 
-/// The directory of the query path.
+/// The directory of the stages and their callers.
 const FOLDER: &str = "crates/nameserver/src/query/";
 
 /// The stages. `ARCHITECTURE.md` and the start of `query/mod.rs` show how the path calls them.
