@@ -156,7 +156,7 @@ pub struct LoadArgs {
     /// Compare with the results of earlier runs, and fail if this run is worse
     #[arg(long, value_name = "FILE")]
     pub baseline: Vec<PathBuf>,
-    /// The differences from which on a figure counts as worse.
+    /// The changes of a figure beyond which it counts as worse.
     #[command(flatten)]
     pub limits: RegressionArgs,
     /// Confirm that the server on a public address is yours
@@ -180,7 +180,7 @@ pub enum Task {
     Compare(CompareArgs),
 }
 
-/// The differences that count as worse.
+/// The changes of a figure beyond which it counts as worse.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct RegressionArgs {
     /// Difference of CPU time or rate that counts as worse [3%; with fewer than three runs: 10%]
@@ -202,7 +202,7 @@ pub struct CompareArgs {
     /// Results of the later version; the medians of both sides are compared
     #[arg(long, num_args = 1.., value_name = "FILE")]
     pub with: Vec<PathBuf>,
-    /// The differences from which on a figure counts as worse.
+    /// The changes of a figure beyond which it counts as worse.
     #[command(flatten)]
     pub limits: RegressionArgs,
     /// Write an HTML report with all runs in each chart

@@ -50,7 +50,7 @@ fn settings(args: &LoadArgs, alpn: &[u8]) -> Result<Arc<ClientConfig>, LoadError
 
 impl TlsTarget {
     /// Creates the settings from the command line, for a server with this name in its certificate.
-    /// Uses HTTP/2 if there is a place.
+    /// Uses HTTP/2 if `place` is given.
     pub(crate) fn new(
         args: &LoadArgs,
         name: &str,
@@ -129,7 +129,7 @@ impl fmt::Debug for QuicTarget {
 
 impl QuicTarget {
     /// Creates the settings from the command line, for a server with this name in its certificate.
-    /// Uses HTTP/3 if there is a place.
+    /// Uses HTTP/3 if `place` is given.
     pub(crate) fn new(
         args: &LoadArgs,
         name: &str,
@@ -144,7 +144,7 @@ impl QuicTarget {
         Ok(Self { settings, name: name.to_owned(), place })
     }
 
-    /// Sends a query on its own stream. Returns the number of the stream.
+    /// Sends a query on its own stream. Returns the ID of the stream.
     pub(crate) fn ask(&self, client: &mut QuicClient, message: &[u8]) -> Option<u64> {
         match &self.place {
             None => client.ask(message),

@@ -32,7 +32,7 @@ pub(crate) fn process_at(server: SocketAddr, carrier: Carrier) -> Option<u32> {
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect();
-    // Parents have lower numbers, except after the numbers have wrapped around.
+    // A parent has a lower process ID than its children, unless the IDs have wrapped around.
     pids.sort_unstable();
     pids.into_iter().find(|pid| {
         let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();

@@ -27,7 +27,7 @@ use crate::scenario::{self, Prepared};
 use crate::target::Owner;
 use crate::{listener, machine, target, verdict, version};
 
-/// Share of the names that a warm-up must have answered.
+/// Share of the names that the server must answer in a warm-up.
 const WARM_SHARE: f64 = 0.999;
 
 /// Longest warm-up of caches.

@@ -26,7 +26,7 @@ const SILENCE_NS: u64 = 5_000_000_000;
 /// Minimum number of samples for the report of a drift.
 const DRIFT_SAMPLES: usize = 8;
 
-/// The readings of a process at the start of the run and most recently.
+/// A watched process, with its first and its latest readings.
 struct Watched {
     process: Process,
     name: Option<String>,

@@ -137,7 +137,8 @@ pub(crate) fn check_permitted(server: SocketAddr, owner: Owner) -> Result<(), Lo
 }
 
 /// Returns the source addresses of the clients. They come from `prefix`. Without a prefix, each
-/// client of a loopback server has an address after 127.1.0.0, and the system chooses the others.
+/// client of a loopback server has an address after 127.1.0.0; for other servers, the system
+/// chooses.
 pub(crate) fn sources(
     server: IpAddr,
     prefix: Option<IpNet>,
@@ -162,8 +163,8 @@ fn add_v4(base: Ipv4Addr, number: u32) -> IpAddr {
     IpAddr::V4(Ipv4Addr::from_bits(base.to_bits().wrapping_add(number & 0x00fe_ffff)))
 }
 
-/// Returns the address that is `number` places after the first one of a prefix. Continues at the
-/// first one after the last.
+/// Returns the address `number` places after the first address of a prefix. The first address
+/// follows the last one.
 fn nth_host(prefix: IpNet, number: u32) -> IpAddr {
     match prefix {
         IpNet::V4(net) => {

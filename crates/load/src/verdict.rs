@@ -20,7 +20,8 @@ const LATENCY_NOISE_NS: u64 = 1_000_000;
 /// Tolerated share of lost queries without `--max-loss`.
 const MAX_LOSS: f64 = 0.01;
 
-/// Number of queries lost after the last answered one from which the server counts as stopped.
+/// Minimum number of queries lost after the last answered query for which the server counts as
+/// stopped.
 const SILENT_END: u64 = 10;
 
 /// Tolerated share of lost valid queries in `malformed`: a full queue loses some.

@@ -22,9 +22,9 @@ struct Fault {
     name: &'static str,
     replies: fn(&[u8]) -> Vec<Vec<u8>>,
     count: fn(&Outcome) -> u64,
-    /// Its name in the text, behind the count, and in the table of the page.
+    /// The name of the fault: after its count in the text, and in the table of the page.
     label: &'static str,
-    /// Options without which the fault cannot be seen.
+    /// Options without which the generator cannot see the fault.
     options: &'static str,
 }
 
@@ -199,7 +199,7 @@ fn every_fault_is_counted_exactly() {
     }
 }
 
-/// Answers that belong to no query leave theirs lost, too.
+/// An answer that belongs to no query is counted, and the query that it was meant for is lost.
 #[test]
 fn answers_to_other_queries_are_counted_exactly() {
     let faults = [

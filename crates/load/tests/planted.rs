@@ -54,7 +54,7 @@ fn a_wrong_id_is_found() {
     let report = load(&server, "--timeout 1s");
     assert!(!report.passed);
     let wrong = &report.outcome.wrong;
-    // Another query may wait with the ID: then its question differs.
+    // The wrong ID may be that of another waiting query. In that case, the question differs.
     assert!(
         wrong.id + wrong.question >= 9 && wrong.total == wrong.id + wrong.question,
         "{wrong:?}"

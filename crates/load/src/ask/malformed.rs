@@ -33,7 +33,7 @@ pub(crate) fn mangle(valid: &[u8], random: &mut Random, out: &mut [u8]) -> usize
                 | [HEADER_LEN as u16, 0x3fff, random.next() as u16 & 0x3fff]
                     [random.below(3) as usize],
         ),
-        // A label of a reserved type, or one that exceeds the message.
+        // A label of a reserved type, or a label that is longer than the rest of the message.
         7 => set(
             out,
             len,
@@ -49,7 +49,7 @@ pub(crate) fn mangle(valid: &[u8], random: &mut Random, out: &mut [u8]) -> usize
 
 fn flip_bits(out: &mut [u8], len: usize, random: &mut Random) -> usize {
     for _ in 0..=random.below(8) {
-        // The ID stays, so that the answer can be matched.
+        // The ID stays unchanged, so that the answer can be matched.
         let at = 2 + random.below(len.saturating_sub(2).max(1) as u64) as usize;
         if let Some(octet) = out.get_mut(at).filter(|_| at < len) {
             *octet ^= 1 << random.below(8);
@@ -82,8 +82,8 @@ fn set(out: &mut [u8], len: usize, at: usize, word: u16) -> usize {
     len
 }
 
-/// Appends a record to the additional section, of a type with a meaning there, with random length
-/// and data.
+/// Appends a record of type `rtype` with a random length and random data to the additional section,
+/// where OPT and TSIG records have a special meaning.
 fn append_record(out: &mut [u8], len: usize, rtype: u8, random: &mut Random) -> usize {
     let head = [
         0,

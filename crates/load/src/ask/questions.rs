@@ -105,7 +105,7 @@ impl Questions {
         self.places.is_empty()
     }
 
-    /// Returns the query with this number, or an empty slice if there is none.
+    /// Returns the query with this index, or an empty slice if there is none.
     #[inline]
     #[must_use]
     pub fn query(&self, index: usize) -> &[u8] {

@@ -42,11 +42,11 @@ pub struct Recording {
     pub questions: Questions,
     /// Nanoseconds from the first query to each query, in non-decreasing order.
     pub due_ns: Vec<u64>,
-    /// The number of the client of each query.
+    /// The client of each query, as an index below `client_count`.
     pub clients: Vec<u32>,
     /// The number of clients.
     pub client_count: usize,
-    /// Packets other than queries: answers, fragments, other protocols, malformed ones.
+    /// Packets other than queries: answers, fragments, other protocols and malformed packets.
     pub passed_over: u64,
 }
 
@@ -141,7 +141,7 @@ impl Recording {
     }
 }
 
-/// Returns the number of a client. Clients beyond [`MAX_RECORDED_CLIENTS`] share existing numbers.
+/// Returns the index of a client. Clients beyond [`MAX_RECORDED_CLIENTS`] share existing indexes.
 pub(super) fn client_number(clients: &mut HashMap<SocketAddr, u32>, client: SocketAddr) -> u32 {
     let next = clients.len();
     match clients.get(&client) {
@@ -182,7 +182,7 @@ fn ip_packet(link: u32, frame: &[u8]) -> Option<&[u8]> {
     match link {
         ETHERNET => {
             let mut at = 12;
-            // At most two tags (IEEE 802.1ad).
+            // A frame has at most two VLAN tags (IEEE 802.1ad).
             for _ in 0..2 {
                 if VLAN.contains(&be16(frame, at)?) {
                     at += 4;

@@ -1,7 +1,8 @@
 //! Recorded traffic as dnstap messages: the queries that a server received.
 //!
-//! Many files have only the responses, because these have the question, too. In that case, the
-//! queries are built from the responses: with the question, RD, and EDNS if the response has it.
+//! Many files have only the responses, because a response repeats the question. In that case, the
+//! queries are built from the responses. They have the question and RD, and EDNS if the response
+//! has it.
 
 use std::collections::HashMap;
 use std::io::Read;

@@ -8,15 +8,16 @@ use super::malformed;
 use super::questions::{MAX_QUERY, Questions, Unique};
 use crate::random::{Random, Zipf};
 
-/// A chosen query: enough to write it again and to recognise its answer.
+/// A chosen query: the index of a listed query, or the serial number of a unique name. It is enough
+/// to write the query again and to recognise its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pick(u64);
 
-/// Set in picks that hold a serial number instead of the number of a listed query.
+/// The bit that is set in picks that hold a serial number instead of the index of a listed query.
 const SERIAL: u64 = 1 << 63;
 
 impl Pick {
-    /// Returns the pick of the listed query with this number.
+    /// Returns the pick of the listed query with this index.
     pub(crate) const fn listed(index: usize) -> Self {
         Self(index as u64)
     }
@@ -25,7 +26,7 @@ impl Pick {
         Self(serial | SERIAL)
     }
 
-    /// Returns the number of the listed query, or `None` for a serial number.
+    /// Returns the index of the listed query, or `None` for a serial number.
     pub(crate) fn index(self) -> Option<usize> {
         (self.0 & SERIAL == 0).then_some(self.0 as usize)
     }

@@ -141,7 +141,7 @@ pub(crate) enum Source {
     Reference(Arc<[Option<Expected>]>),
     /// The answers of the reference server while they are being recorded.
     Learning(Vec<Option<Expected>>),
-    /// Filtered names. Any form of a block is accepted, but no usable address.
+    /// Filtered names. Any form of a block is accepted; an answer with a usable address is wrong.
     Blocked,
 }
 

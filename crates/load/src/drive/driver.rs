@@ -13,11 +13,11 @@ use super::lane::{Carrier, Connections, Handed, Kit, Lane, LaneTransport, Watche
 use crate::encrypted::{QuicTarget, TlsTarget};
 use crate::machine;
 
-/// Up to this number of sockets are read in each turn without polling. With few sockets, polling
-/// costs more than an unsuccessful read.
+/// Maximum number of sockets that are read in each pass of the event loop without polling first.
+/// With few sockets, polling costs more than an unsuccessful read.
 const FEW_LANES: usize = 8;
 
-/// Up to this number of sockets are watched outside the epoll set.
+/// Maximum number of sockets that are polled outside the epoll set.
 const BESIDE_MAX: usize = 64;
 
 /// Maximum number of events that one wait returns.
@@ -41,7 +41,7 @@ const BLOCKED_NS: u64 = 50_000;
 /// A machine with one core sleeps instead: the server needs the core.
 const POLLED_NS: u64 = 150_000;
 
-/// The token of the signals. The token of a lane is its number.
+/// The poller's token for signals. The token of a lane is its index.
 const SIGNALS: u64 = u64::MAX;
 
 /// An interval of a run that is complete.
@@ -59,11 +59,11 @@ pub(crate) trait Watch {
     fn interval(&mut self, interval: Interval, flows: &[Flow]) -> ControlFlow<()>;
 }
 
-/// The lanes of all flows, and their event loop.
+/// The lanes of all flows, each the transport of one client, and their event loop.
 pub(crate) struct Driver {
     flows: Vec<Flow>,
     lanes: Vec<ClientLane>,
-    /// The first lane of each flow.
+    /// The index of the first lane of each flow.
     first: Vec<usize>,
     kit: Kit,
     events: Events,
@@ -72,7 +72,7 @@ pub(crate) struct Driver {
     swept_ns: u64,
     signals: Option<Signals>,
     interrupted: bool,
-    /// Whether a socket accepted no datagram in the last turn.
+    /// Whether a socket accepted no datagram in the last pass of the event loop.
     blocked: bool,
     /// Time before a due query during which the thread polls instead of sleeping.
     polled_ns: u64,
@@ -315,7 +315,7 @@ impl Driver {
     fn receive_ready(&mut self) -> usize {
         let mut ready = std::mem::take(&mut self.ready);
         ready.clear();
-        // The token of the signals is the number of no lane. Every sweep checks the signals.
+        // The token of the signals is not the index of a lane. Every sweep checks the signals.
         ready.extend(self.events.iter().map(|event| event.token()));
         let heard = ready.iter().map(|token| self.receive(*token as usize)).sum();
         self.ready = ready;

@@ -49,7 +49,8 @@ pub(crate) struct Flow {
     /// Longest answer that clients accept over the flow's own transport, in octets.
     longest: usize,
     timeout_ns: u64,
-    /// The order of the next query, and the order that follows the latest answered query.
+    /// The position of the next query among the queries of the flow, and the position after the
+    /// latest answered query.
     order: u64,
     answered_to: u64,
     /// The clients that send queries, followed by the clients that retry over TCP.
@@ -65,7 +66,7 @@ pub(crate) struct Flow {
     given_up: Vec<Sent>,
     started_ns: u64,
     is_asking: bool,
-    /// ID of the next query whose answer is not expected.
+    /// The ID of the next malformed query, for which no particular answer is expected.
     next_id: u16,
 }
 

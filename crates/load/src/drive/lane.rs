@@ -205,7 +205,7 @@ impl Lane {
     }
 }
 
-/// The addresses of source and destination.
+/// The source and the destination of a lane, and the settings of its connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
     pub(crate) server: SocketAddr,
@@ -305,7 +305,8 @@ pub(crate) struct Connection {
     connect_not_before_ns: u64,
     /// Whether the handshake was counted.
     is_ready: bool,
-    /// The time at which the connection for a single query accepted it; `None` once it is answered.
+    /// The time at which the connection for a single query accepted the query; `None` once the
+    /// query is answered.
     asked_ns: Option<u64>,
 }
 

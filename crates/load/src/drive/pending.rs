@@ -2,8 +2,8 @@
 //!
 //! IDs are assigned sequentially. A query is therefore found by its ID without a search, and the
 //! query that waits longest is known without a queue. Answered and abandoned queries are kept until
-//! their place is needed, which distinguishes duplicate and late answers from answers with a wrong
-//! ID.
+//! their place is needed, so that duplicate and late answers are distinguished from answers with a
+//! wrong ID.
 
 use crate::ask::Pick;
 

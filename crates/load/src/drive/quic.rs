@@ -19,7 +19,7 @@ use crate::encrypted::QuicTarget;
 
 /// Room for a datagram in octets, which is more than any path carries.
 const DATAGRAM_ROOM: usize = 4096;
-/// Maximum number of datagrams of one lane in a turn.
+/// Maximum number of datagrams of one lane in a pass of the event loop.
 const MAX_DATAGRAMS: usize = MAX_READS * BATCH;
 
 /// The connection of one client, opened when there is something to send.
@@ -38,7 +38,7 @@ struct OpenConnection {
     ids: HashMap<u64, [u8; 2]>,
     /// Whether the handshake was counted.
     is_ready: bool,
-    /// The time at which the connection for a single query accepted it.
+    /// The time at which the connection for a single query accepted the query.
     asked_ns: Option<u64>,
 }
 

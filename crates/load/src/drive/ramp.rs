@@ -15,11 +15,11 @@ const MAX_STEPS: usize = 40;
 /// The search ends when the gap is at most this share of the highest successful rate.
 const PRECISION: f64 = 0.03;
 
-/// Minimum share by which the rate is lowered after a whole run that violates the bounds. The share
-/// doubles for each further run.
+/// Minimum share by which the rate is lowered after a run of the whole duration that violates the
+/// bounds. The share doubles for each further run.
 const STEP_DOWN: f64 = 0.05;
 
-/// Maximum number of whole runs.
+/// Maximum number of runs of the whole duration.
 const MAX_RUNS: usize = 6;
 
 /// Minimum share of a step's queries that must be sent. If fewer are sent, the generator is the
@@ -83,7 +83,8 @@ pub struct Ramp {
 }
 
 impl Ramp {
-    /// Adds a whole run. If it violated the bounds, returns the rate of the next run.
+    /// Adds a run of the whole duration. If it violated the bounds, returns the rate of the next
+    /// run.
     pub(crate) fn judge_run(&mut self, run: RampStep) -> Option<f64> {
         self.runs.push(run);
         if run.held {

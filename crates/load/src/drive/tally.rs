@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use super::lane::Handshake;
 use crate::check::Wrong;
 
-/// Longest latency that is distinguished. It is above every timeout.
+/// Longest latency that the histogram distinguishes. It is above every timeout.
 const LATENCY_MAX_NS: u64 = 120_000_000_000;
 
 /// Maximum number of wrong answers that are described in words.

@@ -27,7 +27,7 @@ pub(crate) enum Scale {
 /// A line of a chart.
 pub(crate) struct ChartLine {
     pub(crate) name: String,
-    /// The number of the line's colour.
+    /// The index of the line's colour in the style sheet.
     pub(crate) colour: usize,
     pub(crate) points: Vec<(f64, f64)>,
 }

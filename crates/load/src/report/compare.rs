@@ -5,10 +5,10 @@
 //! only in open loops, whose schedule does not depend on the server.
 //!
 //! A single run cannot show its own spread. With [`ENOUGH_RUNS`] on each side, the difference is
-//! the median over all pairs of an earlier and a later run (Hodges and Lehmann). It uses more of
-//! the runs than the difference of two medians. The difference counts only if it also separates the
-//! runs: more pairs must show it than chance explains. With fewer runs, the limit is wider, and
-//! latency is only shown.
+//! the median over all pairs of an earlier and a later run (Hodges and Lehmann). This estimate uses
+//! more of the runs than the difference of two medians. The difference counts only if it also
+//! separates the runs: more pairs must show it than chance explains. With fewer runs, the limit is
+//! wider, and latency is only shown.
 //!
 //! A machine becomes slower and faster for minutes. If the two sides took turns, as their start
 //! times show, each later run is compared with the earlier run next to it, which the machine slowed
@@ -29,7 +29,7 @@ const LOSS_NOISE: f64 = 0.001;
 /// Random difference between runs in nanoseconds. A latency below it is never worse.
 const LATENCY_NOISE_NS: f64 = 20_000.0;
 
-/// Number of runs on each side from which their spread is known.
+/// Minimum number of runs on each side to estimate their spread.
 const ENOUGH_RUNS: usize = 3;
 
 /// Default limits of deterioration for CPU time and rates: one for few runs, and [`LIMIT`] for
@@ -437,7 +437,8 @@ mod tests {
         assert!(!compare(&before[..5], &slower[..5], DEFAULTS).is_worse());
     }
 
-    /// Returns runs that start `offset` seconds after the start of each turn of ten seconds.
+    /// Returns runs for consecutive periods of ten seconds. Each run starts `offset` seconds after
+    /// the start of its period.
     fn taken_at(offset: u64, factors: &[f64]) -> Vec<Report> {
         let mut runs = runs(factors);
         for (turn, run) in (1..).zip(&mut runs) {

@@ -101,7 +101,7 @@ pub struct TlsReport {
     pub resumed: u64,
     /// Connections that ended before the end of the handshake.
     pub failed: u64,
-    /// Complete handshakes per second.
+    /// Completed handshakes per second, full and resumed.
     pub handshakes_per_sec: f64,
 }
 
@@ -323,7 +323,7 @@ pub struct Memory {
 pub struct Drift {
     /// Median of the intervals' 99th percentiles in the second quarter of the run, in nanoseconds.
     pub early_p99_ns: u64,
-    /// The 99th percentile of the last quarter of the run, in nanoseconds.
+    /// Median of the intervals' 99th percentiles in the last quarter of the run, in nanoseconds.
     pub late_p99_ns: u64,
 }
 

@@ -46,9 +46,9 @@ pub(crate) fn recordings() -> Vec<Specimen> {
 
 #[derive(Clone, Copy)]
 enum Order {
-    /// With microseconds.
+    /// Little-endian, with times in microseconds.
     Little,
-    /// With nanoseconds.
+    /// Big-endian, with times in nanoseconds.
     Big,
 }
 

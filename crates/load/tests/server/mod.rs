@@ -47,7 +47,7 @@ impl Server {
         Self { address, udp: Some(udp), tcp: Some(tcp) }
     }
 
-    /// Answers correctly over both.
+    /// Answers correctly over UDP and TCP.
     pub(crate) fn honest() -> Self {
         Self::start(|_, query| Some(answer(query)), |_, query| Some(answer(query)))
     }
@@ -159,7 +159,7 @@ pub(crate) fn answer_with(query: &[u8], address: impl Fn(&[u8]) -> [u8; 4]) -> V
     reply
 }
 
-/// Returns the address of a name: that of `www7.test` is 192.0.2.7.
+/// Returns the address of a name. For example, `www7.test` has 192.0.2.7.
 pub(crate) fn address(owner: &[u8]) -> [u8; 4] {
     let digits = owner.iter().skip(4).take_while(|octet| octet.is_ascii_digit());
     let number =

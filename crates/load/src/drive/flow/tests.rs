@@ -37,8 +37,8 @@ fn ask(flow: &mut Flow, now_ns: u64) -> Vec<(usize, Vec<u8>)> {
     asked
 }
 
-/// Drives a flow against a server in virtual time, with a turn every half millisecond. `reply_at`
-/// takes the number and the arrival time of a query, and returns the time of its answer or `None`.
+/// Drives a flow against a server in virtual time, in steps of half a millisecond. `reply_at` takes
+/// the index and the arrival time of a query, and returns the time of its answer or `None`.
 fn simulate(flow: &mut Flow, secs: u64, reply_at: impl Fn(u64, u64) -> Option<u64>) {
     let mut replies: Vec<(u64, usize, Vec<u8>)> = Vec::new();
     let mut number = 0;
