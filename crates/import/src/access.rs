@@ -99,7 +99,7 @@ fn refuse_zones(zones: &BTreeMap<&str, Networks>, all: &Networks, origin: &str, 
             clients_of.insert(zone, clients);
         }
     }
-    // Zones below a closed one have their own clients.
+    // A zone below a closed zone has its own list of clients.
     for zone in zones.keys() {
         let above = std::iter::successors(zone.split_once('.'), |(_, up)| up.split_once('.'));
         for (_, up) in above {

@@ -49,7 +49,8 @@ pub(crate) struct Draft {
     services: BTreeSet<String>,
     /// The time zones that `time-zone` accepts, in lower case.
     time_zones: HashSet<String>,
-    /// Keys of single tables, with the origin of each.
+    /// Keys of tables that occur only once, such as `[cache]`. Each has its value and its origin in
+    /// the source.
     pub(crate) settings: BTreeMap<(&'static str, &'static str), (Value, String)>,
     /// Servers that resolve the addresses of upstreams with only a name.
     pub(crate) bootstrap: Vec<Server>,
@@ -521,8 +522,8 @@ impl Draft {
         Some(id)
     }
 
-    /// Converts a word that a client sends over TLS, HTTPS or QUIC to its form in `ids`. Adds a
-    /// note and returns `None` if the text is no such word.
+    /// Converts a device identifier, which a client sends over TLS, HTTPS or QUIC, to its form in
+    /// `ids`. Adds a note and returns `None` if the text is not a valid identifier.
     pub(crate) fn device_word(&mut self, written: &str, origin: &str) -> Option<String> {
         let what = format!("{origin}: {written}");
         let word = written.trim().to_ascii_lowercase();

@@ -18,7 +18,7 @@ const KINDS: [&str; 5] = ["certificate", "stub", "key", "signing-policy", "zone"
 #[derive(Debug, Default)]
 pub(crate) struct Hosted {
     tables: BTreeMap<&'static str, Vec<ArrayTable>>,
-    /// The tables by their kind and their name, zone or certificate.
+    /// The kind of each table, with the name that identifies the table within its kind.
     known: HashSet<(&'static str, String)>,
     pub(crate) secrets: Vec<(String, Secret)>,
     pub(crate) zone_files: Vec<ZoneFile>,

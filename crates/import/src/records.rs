@@ -114,7 +114,7 @@ impl Records {
             .any(|(rtype, set)| matches!(rtype, "A" | "AAAA") && set.last[0].is_some())
     }
 
-    /// Removes the records of a name and returns them as lines, if `line` can express each.
+    /// Removes the records of a name and returns them as lines, if `line` can express each record.
     pub(crate) fn lines(
         &mut self,
         owner: &str,

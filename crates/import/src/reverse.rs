@@ -9,8 +9,8 @@ pub(crate) fn zones(network: IpNet) -> Vec<String> {
     let step = if network.addr().is_ipv4() { 8 } else { 4 };
     let length = network.prefix_len().next_multiple_of(step).max(step);
     let network = network.trunc();
-    // A prefix length between that of the network and that of an address always divides the
-    // network.
+    // The network can always be split at a prefix length between its own length and the length of
+    // an address.
     let Ok(subnets) = network.subnets(length) else {
         return Vec::new();
     };

@@ -157,8 +157,8 @@ impl Section {
         }
     }
 
-    /// Removes keys that do not affect answers or whose effect is the server's behaviour anyway.
-    /// One note lists all of them.
+    /// Removes keys that do not affect answers or whose effect is what Avocet does anyway. One note
+    /// lists all of them.
     pub(crate) fn quiet(&mut self, keys: &[&str], draft: &mut Draft) {
         for key in keys {
             if self.keys.remove(*key).is_some_and(|value| !is_absent(&value)) {

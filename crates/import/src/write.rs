@@ -135,8 +135,8 @@ fn spread_wildcards(draft: &mut Draft) {
 }
 
 /// Converts exceptions, which use the servers for all names. In Avocet, an exception only removes
-/// names from one rule, so that the rule of the next zone above applies. An exception below no
-/// other rule than that for all names needs no conversion.
+/// names from one rule, so that the rule of the next zone above applies. An exception needs no
+/// conversion if the only rule above it is the rule for all names.
 fn settle_exceptions(draft: &mut Draft) {
     let zones_above = |zone: &str| {
         let above = std::iter::successors(zone.split_once('.'), |(_, up)| up.split_once('.'));

@@ -30,7 +30,7 @@ const KNOWN: &[&str] = &[
     "users",
     "whitelist_filters",
 ];
-/// Keys that do not affect answers, or whose usual value is the server's behaviour anyway.
+/// Keys that do not affect answers, or whose usual value is what Avocet does anyway.
 const QUIET: &[&str] = &[
     "auth_attempts",
     "block_auth_min",

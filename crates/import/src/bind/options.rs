@@ -39,7 +39,7 @@ const READ: &[&str] = &[
     "response-policy",
     "zone",
 ];
-/// Settings that do not affect answers, or whose usual value is the server's behaviour.
+/// Settings that do not affect answers, or whose usual value is what Avocet does anyway.
 const QUIET: &[&str] = &[
     "auth-nxdomain",
     "automatic-interface-scan",

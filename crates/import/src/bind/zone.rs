@@ -32,7 +32,7 @@ const READ: &[&str] = &[
     "type",
     "update-policy",
 ];
-/// Settings of zones that do not affect answers, or whose usual value is the server's behaviour.
+/// Settings of zones that do not affect answers, or whose usual value is what Avocet does anyway.
 const QUIET: &[&str] = &[
     "check-dup-records",
     "check-integrity",
@@ -116,7 +116,7 @@ impl BuiltZones {
 /// The types of a `zone` statement.
 pub(super) enum ZoneKind {
     Hosted(Box<BuiltZone>),
-    /// A zone of another view.
+    /// A zone that another view defines (`in-view`).
     InView {
         zone: String,
         view: String,

@@ -10,7 +10,7 @@ use crate::{name, reverse};
 
 const TTL_RANGE: (u64, u64) = (0, 86_400);
 
-/// The lists created for each named list of the source.
+/// The names of the Avocet lists that were created for each named list of blocky.
 pub(super) type ByName = BTreeMap<String, Vec<String>>;
 
 /// Reads both sections.

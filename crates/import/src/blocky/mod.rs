@@ -332,7 +332,7 @@ fn hosts_files(root: &mut Section, files: &dyn Files, draft: &mut Draft) {
         None => section.items("sources"),
     };
     for source in &sources {
-        // As in blocky, only an inline text has the end of a line.
+        // As in blocky, a text that contains a line break is the content itself.
         let is_inline = source.as_str().is_some_and(|text| text.contains('\n'));
         let Some(source) = shown(source) else {
             draft.note("hostsFile.sources", "expected a path or a text");

@@ -51,7 +51,7 @@ const CARRIED: &[&str] = &[
     "strict-order",
 ];
 
-/// Statements that do not affect answers, or whose effect is the server's behaviour anyway.
+/// Statements that do not affect answers, or whose effect is what Avocet does anyway.
 const QUIET: &[&str] = &[
     "bind-dynamic",
     "bind-interfaces",

@@ -1,7 +1,7 @@
 //! Lists, domains, groups and clients of Pi-hole ("Domain database" in its documentation).
 //!
-//! Clients that Pi-hole does not list are in the group with number 0. The contents of a group apply
-//! to its clients, and a client in several groups gets the contents of all. Domains become separate
+//! Clients that Pi-hole does not list are in the group with ID 0. The contents of a group apply to
+//! its clients, and a client in several groups gets the contents of all. Domains become separate
 //! lists, one for each kind and set of groups.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ const DEFAULT_NAME: &str = "default";
 /// The group for clients that are in no group of the source.
 const UNFILTERED: &str = "unfiltered";
 
-/// Groups by their number in the source.
+/// Groups by their ID in the source.
 type Groups = BTreeMap<i64, Group>;
 
 /// Adds the contents of the tables to the draft.
@@ -45,7 +45,7 @@ pub(super) fn carry(mut tables: Tables, draft: &mut Draft) {
     }
 }
 
-/// Returns all groups, including the default group, and the numbers of the disabled groups.
+/// Returns all groups, including the default group, and the IDs of the disabled groups.
 fn groups(rows: Vec<Row>, names: &mut AssignedNames, draft: &mut Draft) -> (Groups, Vec<i64>) {
     let mut groups = Groups::new();
     let mut off = Vec::new();
@@ -71,7 +71,7 @@ fn groups(rows: Vec<Row>, names: &mut AssignedNames, draft: &mut Draft) -> (Grou
     (groups, off)
 }
 
-/// Returns the sorted group numbers of each entry.
+/// Returns the sorted group IDs of each entry.
 fn links(rows: Vec<Row>, column: &str) -> BTreeMap<i64, Vec<i64>> {
     let mut links: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for row in &rows {
@@ -119,7 +119,7 @@ struct OwnList {
     name: String,
     /// The type in the table of the source.
     kind: i64,
-    /// The numbers of its groups.
+    /// The IDs of its groups.
     groups: Vec<i64>,
 }
 

@@ -23,7 +23,7 @@ const SETTINGS: &str = "pihole.toml";
 const FORMER_SETTINGS: &str = "setupVars.conf";
 const FORMER_RESOLVER: &str = "pihole-FTL.conf";
 const HOSTS: &str = "custom.list";
-/// Files that Pi-hole generates from its settings, which are read instead.
+/// Files that Pi-hole generates from its settings. The import reads the settings instead.
 const GENERATED: &[&str] = &["01-pihole.conf", "02-pihole-dhcp.conf", "06-rfc6761.conf"];
 const STATIC_LEASES: &str = "04-pihole-static-dhcp.conf";
 

@@ -14,7 +14,7 @@ use crate::{hosts, name};
 /// The tables of the file.
 const TABLES: &[&str] =
     &["database", "debug", "dhcp", "dns", "files", "misc", "ntp", "resolver", "webserver"];
-/// Keys of `dns` that do not affect answers, or whose effect is the server's behaviour anyway.
+/// Keys of `dns` that do not affect answers, or whose effect is what Avocet does anyway.
 const QUIET: &[&str] = &[
     "CNAMEdeepInspect",
     "EDNS0ECS",

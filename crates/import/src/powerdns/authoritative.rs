@@ -17,7 +17,7 @@ use super::metadata::{UpdateClients, is_network};
 use super::settings::Setting;
 use super::{beside, leave, listeners, take};
 
-/// Settings that do not affect answers, or whose usual value is the server's behaviour.
+/// Settings that do not affect answers, or whose usual value is what Avocet does anyway.
 const QUIET: &[&str] = &[
     "8bit-dns",
     "any-to-tcp",
@@ -280,7 +280,7 @@ fn add_zones(stored: Vec<Stored>, transfers: &Transfers, draft: &mut Draft) -> V
     names
 }
 
-/// Returns the name of the signing policy with these proofs.
+/// Returns the name of the signing policy with this form of denial of existence.
 fn policy(denial: &str, origin: &str, draft: &mut Draft) -> String {
     if !draft.hosted.has("signing-policy", denial) {
         let mut table = ArrayTable::of("signing-policy", format!("{origin}: NSEC3PARAM"));

@@ -32,9 +32,9 @@ pub(super) enum CatalogRole {
 #[derive(Debug)]
 pub(super) struct Listing {
     pub(super) id: i64,
-    /// `catalog`
+    /// The column `catalog`.
     pub(super) catalog: String,
-    /// `options`, a JSON object
+    /// The column `options`, a JSON object.
     pub(super) options: String,
 }
 

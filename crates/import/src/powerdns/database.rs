@@ -62,7 +62,7 @@ pub(super) struct Stored {
     pub(super) allow_update: Vec<String>,
     pub(super) is_notifying: bool,
     pub(super) is_signed: bool,
-    /// The proofs of a signed zone, if they are not those of the default policy.
+    /// The form of denial of existence of a signed zone, if the default policy has another one.
     pub(super) denial: Option<&'static str>,
     pub(super) role: CatalogRole,
     /// Whether the database has the signatures of another signer.
@@ -263,7 +263,7 @@ impl Content<'_> {
         }
     }
 
-    /// Notes the servers whose zones PowerDNS adds by itself.
+    /// Notes the primaries from which PowerDNS accepts new zones (autoprimaries).
     fn autoprimaries(&mut self, database: &Database, draft: &mut Draft) -> Result<(), Error> {
         for row in self.rows(database, "supermasters", &["ip", "nameserver"])? {
             let (ip, name) = (text(&row, "ip"), text(&row, "nameserver"));
@@ -327,7 +327,7 @@ fn line(row: &DatabaseRow, zone: &str) -> Result<String, RecordFault> {
     Ok(format!("{} {ttl_secs} IN {} {data}\n", record.owner, record.rtype))
 }
 
-/// Returns the data of a SOA record with a serial: PowerDNS computes one in place of 0.
+/// Returns the data of an SOA record. Replaces the serial 0, for which PowerDNS computes a serial.
 fn with_serial(data: &str) -> String {
     let words = data.split(' ').enumerate();
     let words = words.map(|(at, word)| if (at, word) == (2, "0") { "1" } else { word });

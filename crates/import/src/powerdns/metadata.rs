@@ -12,7 +12,7 @@ use crate::hosted::zone_name;
 use super::catalog::CatalogRole;
 use super::database::Stored;
 
-/// Kinds that do not affect answers, or whose usual value is the server's behaviour.
+/// Kinds that do not affect answers, or whose usual value is what Avocet does anyway.
 const QUIET: &[&str] = &[
     "API-RECTIFY",
     "IXFR",
@@ -33,7 +33,7 @@ pub(super) struct Metadata {
     pub(super) content: String,
 }
 
-/// The clients that may send updates, by the settings for all zones.
+/// The clients that may send updates according to the settings for all zones.
 #[derive(Debug, Default)]
 pub(super) struct UpdateClients {
     /// Whether the server takes updates at all.
@@ -109,7 +109,7 @@ pub(super) fn apply(
     used
 }
 
-/// Reads a row that needs no other one.
+/// Reads a row that can be applied without the other rows of its zone.
 fn single(row: &Metadata, zone: &mut Stored, what: &str, draft: &mut Draft) {
     let content = row.content.as_str();
     match row.kind.as_str() {

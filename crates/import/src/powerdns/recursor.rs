@@ -13,7 +13,7 @@ use super::rpz;
 use super::settings::Setting;
 use super::{beside, leave, listeners, take};
 
-/// Settings that do not affect answers, or whose usual value is the server's behaviour.
+/// Settings that do not affect answers, or whose usual value is what Avocet does anyway.
 const QUIET: &[&str] = &[
     "aggressive-nsec-cache-size",
     "allow-notify-*",

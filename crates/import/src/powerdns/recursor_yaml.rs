@@ -103,7 +103,7 @@ fn add(
             // The last part of a name occurs in several sections.
             let is_same =
                 |one: &Setting| one.key == key && one.place.ends_with(&format!(": {full}"));
-            // A sequence in a later file extends that of an earlier one.
+            // A sequence in a later file extends the sequence of an earlier file.
             match settings.iter_mut().find(|one| is_sequence && is_same(one)) {
                 Some(known) if !known.value.is_empty() => {
                     known.value = format!("{},{value}", known.value);

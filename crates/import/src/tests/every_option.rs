@@ -39,7 +39,7 @@ fn of_bind() {
             .unwrap_or_else(|error| panic!("{text}: {error}"))
     };
     let options = of_lines(include_str!("../../samples/options/bind.txt"), ' ');
-    // These have an effect only in combination with others.
+    // These options have an effect only in combination with others.
     let (with_others, options): (Vec<_>, Vec<_>) = options.into_iter().partition(|(names, _)| {
         ["forward", "key-directory", "notify"].contains(&names[0].as_str())
     });

@@ -274,7 +274,7 @@ fn texts_of_bind_and_powerdns_cannot_leave_their_place() {
     let imported = run(Origin::Powerdns, "pdns.conf", &files).unwrap();
     let (_, zone) = imported.files.first().unwrap();
     assert!(zone.contains("z.a.example. 1 IN A 192.0.2.1\n"), "{zone}");
-    // As an owner, it is a name with an escaped dollar sign.
+    // As an owner, `$INCLUDE` is a name with an escaped dollar sign.
     assert!(zone.lines().all(|line| !line.starts_with('$') && line.contains(" IN A ")), "{zone}");
     assert!(zone.contains("\\$INCLUDE. 1 IN A 192.0.2.1\n") && !zone.contains("/y"), "{zone}");
     assert_eq!(imported.config.matches("[[zone]]").count(), 1, "{}", imported.config);

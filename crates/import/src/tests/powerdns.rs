@@ -12,7 +12,7 @@ const SCHEMA: &str = "CREATE TABLE domains (id INTEGER PRIMARY KEY, name TEXT, m
     CREATE TABLE tsigkeys (name TEXT, algorithm TEXT, secret TEXT);\n\
     INSERT INTO tsigkeys VALUES ('k', 'hmac-sha256', 'c2VjcmV0IHNlY3JldCBzZWNyZXQh');\n";
 
-/// Imports a database with these rows, and settings behind those of the backend.
+/// Imports a database with these rows, and with settings after those of the backend.
 #[track_caller]
 fn database_of(settings: &str, rows: &str) -> Imported {
     let files = Memory::default()
