@@ -1,4 +1,4 @@
-//! Pushes entries into a ring and prints the time of one, without the writer.
+//! Pushes entries into a ring and prints the time of one push, without the writer.
 //!
 //! Run with `cargo run --release -p avocet-querylog --example push -- ENTRIES`, with fewer entries
 //! than the 460,000 that the ring holds. For the instructions of a push, run it under callgrind

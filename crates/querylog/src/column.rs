@@ -47,7 +47,7 @@ pub enum Text {
     Qclass = 6,
     /// RCODE.
     Rcode = 7,
-    /// Stage that decided the answer.
+    /// Stage of the query path that decided the answer.
     Stage = 8,
     /// Outcome.
     Outcome = 9,

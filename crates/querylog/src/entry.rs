@@ -23,7 +23,7 @@ pub struct Entry<'a> {
     pub facts: Facts,
     /// QNAME in uncompressed wire form, as in the query or folded. Empty if no question was read.
     pub qname: &'a [u8],
-    /// The numbers of the lists that contain the name, as [`Label::List`]. At most
+    /// The identifiers of the lists that contain the name, as [`Label::List`]. At most
     /// [`MAX_ENTRY_LISTS`] are kept.
     pub lists: &'a [u16],
     /// The octets of the reply after its question, of which at most [`MAX_ANSWER_OCTETS`] are kept.
@@ -33,8 +33,8 @@ pub struct Entry<'a> {
 
 /// The part of an [`Entry`] with a fixed size.
 ///
-/// Most numbers have a text; see [`Label`]. Such a number is valid only within one revision of the
-/// configuration.
+/// Most numbers identify something that has a text; see [`Label`]. Such an identifier is valid only
+/// within one revision of the configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// Time of the answer in microseconds since the epoch.
@@ -48,18 +48,18 @@ pub struct Facts {
     pub upstream_rtt_us: u32,
     /// Revision of the configuration that decided the answer.
     pub revision: u32,
-    /// Number of the client's groups, as [`Label::Groups`].
+    /// Identifier of the client's set of groups, as [`Label::Groups`].
     pub profile: u16,
-    /// Number of the client's name, as [`Label::Device`]; zero if the client has no name.
+    /// Identifier of the client's name, as [`Label::Device`]; zero if the client has no name.
     pub device: u16,
     /// Number that identifies the client's device; see [`RawFacts::device`].
     pub known_as: u64,
-    /// Number of the listener, as [`Label::Listener`]; zero if the listener has no name.
+    /// Identifier of the listener, as [`Label::Listener`]; zero if the listener has no name.
     pub listener: u16,
-    /// Number of the upstream that answered, as [`Label::Upstream`]; zero if no upstream was
+    /// Identifier of the upstream that answered, as [`Label::Upstream`]; zero if no upstream was
     /// queried.
     pub upstream: u16,
-    /// Number of the rule or list that decided the answer, as [`Label::Rule`]; zero if neither
+    /// Identifier of the rule or list that decided the answer, as [`Label::Rule`]; zero if neither
     /// decided.
     pub rule: u16,
     /// QTYPE.
@@ -78,13 +78,13 @@ pub struct Facts {
     pub query_size: u16,
     /// Number of octets of the reply; zero if no reply was sent.
     pub response_size: u16,
-    /// Number of the stage that decided the answer, as [`Label::Stage`].
+    /// Identifier of the stage of the query path that decided the answer, as [`Label::Stage`].
     pub stage: u8,
-    /// Number of the transport, as [`Label::Transport`].
+    /// Identifier of the transport, as [`Label::Transport`].
     pub transport: u8,
-    /// Number of the state of the caches, as [`Label::Cache`].
+    /// Identifier of the state of the caches, as [`Label::Cache`].
     pub cache: u8,
-    /// Number of the result of validation, as [`Label::Validation`].
+    /// Identifier of the result of validation, as [`Label::Validation`].
     pub validation: u8,
     /// The outcome of the query.
     pub outcome: Outcome,
@@ -104,8 +104,8 @@ pub struct RawEntry<'a> {
     pub reply: &'a [u8],
 }
 
-/// The numbers of a [`RawEntry`]. The thread that takes the entry out of the ring finds the other
-/// numbers.
+/// The fields of a [`RawEntry`] that have a fixed size. The thread that takes the entry out of the
+/// ring computes the other [`Facts`].
 #[derive(Clone, Copy, Debug)]
 pub struct RawFacts {
     /// Time of the answer in microseconds since the epoch. Only 56 bits are kept.
@@ -117,16 +117,17 @@ pub struct RawFacts {
     pub upstream_rtt_ms: u32,
     /// The revision of the configuration that decided the answer.
     pub revision: u32,
-    /// The number of the client's groups in the worker's configuration.
+    /// Identifier of the client's set of groups in the worker's configuration.
     pub profile: u16,
     /// Number that identifies the client's device, independent of its address; zero if the device
     /// is not known.
     pub device: u64,
-    /// Number of the listener.
+    /// Identifier of the listener, as [`Label::Listener`].
     pub listener: u16,
-    /// The number of the upstream in the worker's configuration; zero if no upstream was queried.
+    /// Identifier of the upstream in the worker's configuration; zero if no upstream was queried.
     pub upstream: u16,
-    /// Number of the rule or list that decided the answer; zero if neither decided.
+    /// Identifier of the rule or list that decided the answer, as [`Label::Rule`]; zero if neither
+    /// decided.
     pub rule: u16,
     /// RCODE, including its upper bits from OPT (RFC 6891 §6.1.3).
     pub rcode: u16,
@@ -134,13 +135,13 @@ pub struct RawFacts {
     pub ede: u16,
     /// Number of octets of the query.
     pub query_size: u16,
-    /// Number of the stage that decided the answer.
+    /// Identifier of the stage of the query path that decided the answer, as [`Label::Stage`].
     pub stage: u8,
-    /// Number of the transport.
+    /// Identifier of the transport, as [`Label::Transport`].
     pub transport: u8,
-    /// Number of the state of the caches.
+    /// Identifier of the state of the caches, as [`Label::Cache`].
     pub cache: u8,
-    /// Number of the result of validation.
+    /// Identifier of the result of validation, as [`Label::Validation`].
     pub validation: u8,
 }
 
@@ -250,11 +251,11 @@ pub enum Privacy {
     NoNames = 3,
 }
 
-/// The kind of a number in [`Facts`] that has a text.
+/// The kind of an identifier in [`Facts`] that has a text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Label {
-    /// A stage of the query path.
+    /// A stage of the query path, such as the packet cache.
     Stage = 0,
     /// A transport, such as `udp`.
     Transport = 1,

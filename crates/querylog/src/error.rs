@@ -31,7 +31,7 @@ pub enum LogError {
         /// The problem.
         reason: &'static str,
     },
-    /// The compressor has no memory.
+    /// There is not enough memory for the compressor.
     #[error("cannot compress: {0}")]
     Compressor(#[source] io::Error),
 }

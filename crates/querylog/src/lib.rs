@@ -1,4 +1,4 @@
-//! The query log: octets and time in, files out.
+//! The query log. Entries and the time go in; files come out.
 //!
 //! This crate has no clock, no socket and no thread of its own. The server uses it like this:
 //!

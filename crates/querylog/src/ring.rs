@@ -87,7 +87,7 @@ impl Slots {
     }
 }
 
-/// Creates a ring of at least `octets` octets, and of room for at least one record. `outcomes` has
+/// Creates a ring of at least `octets` octets, with room for at least one record. `outcomes` has
 /// the outcome for each stage. The consumer looks outcomes up there, so that the worker has less
 /// work.
 #[must_use]
@@ -268,7 +268,7 @@ fn quarters([a, b, c, d]: [u16; 4]) -> u64 {
 /// The writer's end of a ring.
 pub struct Consumer {
     slots: Arc<Slots>,
-    /// The outcome for each stage, by the number of the stage.
+    /// The outcome for each stage of the query path, by the identifier of the stage.
     outcomes: &'static [Outcome],
     start: u64,
     /// The index up to which records are known to be complete.

@@ -63,8 +63,8 @@ pub const DEFAULT_HEAD_SECS: u64 = 3600;
 /// Counters since the writer was opened, for metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WriterCounters {
-    /// Number of entries in blocks that were written, with those whose file another program deleted
-    /// later.
+    /// Number of entries in blocks that were written, including blocks whose file another program
+    /// deleted later.
     pub written: u64,
     /// Number of lost entries: their block could not be written, another program deleted their
     /// file, or the previous process was killed before it wrote them.

@@ -1,9 +1,9 @@
-//! A process that writes the log is killed again and again: every file opens, at most the entries
-//! of its last second are lost, and the next process counts them.
+//! Kills a process that writes the log again and again. Afterwards, every file can be opened, at
+//! most the entries of the last second are lost, and the next process counts them.
 //!
-//! The test starts itself as that process. Its clock is its own and shown with each batch, so the
-//! kill needs no wait: it comes after a random number of lines. `AVOCET_LONG_TESTS=1` kills 100
-//! times.
+//! The test starts itself as that process. The process has a simulated clock and prints its time
+//! with each batch. The test kills the process after a random number of lines, so it need not wait.
+//! `AVOCET_LONG_TESTS=1` kills 100 times.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -19,17 +19,18 @@ use avocet_querylog::{
 };
 use avocet_testkit::Chance;
 
-/// The directory of the process that is killed.
+/// The environment variable with the directory of the log, for the process that is killed.
 const DIRECTORY: &str = "AVOCET_KILLED_DIRECTORY";
 const TEST: &str = "a_process_that_is_killed_loses_at_most_its_last_second";
 const START_US: u64 = 1_700_000_000_000_000;
-/// Time between two turns of the writer.
+/// Simulated time between two batches of entries.
 const TURN_US: u64 = 50_000;
 const ENTRIES_PER_TURN: u64 = 40;
-/// Entries of a file of the head: some files for each process, so that kills hit sealing, too.
+/// Number of entries in a file of the head. Each process completes several files, so that some
+/// kills interrupt sealing.
 const HEAD_ENTRIES: u64 = 2_000;
 
-/// Kills of one log.
+/// Number of kills before the log is deleted.
 const LOG_ROUNDS: usize = 5;
 
 struct NoLabels;
@@ -66,7 +67,8 @@ fn options(directory: &Path) -> WriterOptions {
     }
 }
 
-/// Writes without end. Each line has the time up to which entries were handed to the writer.
+/// Writes entries until it is killed. Prints a line for each batch: the time up to which entries
+/// were handed to the writer.
 fn write(directory: PathBuf, mut now_us: u64) {
     let mut writer = Writer::open(options(&directory), now_us).unwrap();
     let mut upkeep = Upkeep::open(directory, Retention::default()).unwrap();
@@ -94,7 +96,8 @@ fn found(directory: &Path) -> Found {
     let extent = SearchExtent { before_id: u64::MAX, entries: usize::MAX, max_rows: u64::MAX };
     let page = reader.search(&Filter::default(), extent);
     assert!(page.broken.is_empty(), "{:?}", page.broken);
-    // A block that was being written is the only octets that may belong to none, and it is counted.
+    // Only the octets of a block that was being written may belong to no intact block, and they are
+    // reported.
     let broken = reader.verify(|_, _| ());
     assert!(broken.iter().all(|file| file.path.extension().unwrap() == "blocks"), "{broken:?}");
     Found {
@@ -108,7 +111,7 @@ fn assert_counted(directory: &Path, end_id: u64, lost: u64) {
     let counted = || Writer::open(options(directory), START_US).unwrap().counters().lost;
     let first = counted();
     assert_eq!(counted(), 0, "a loss is counted once");
-    // The process may have taken a second more than its last line shows.
+    // The process may have taken the entries of one more second than its last line shows.
     let most = lost + 1_000_000 / TURN_US * ENTRIES_PER_TURN;
     assert!((lost..=most).contains(&first), "{first} of {lost} after {end_id}");
 }
@@ -126,7 +129,8 @@ fn a_process_that_is_killed_loses_at_most_its_last_second() {
     let chance = &mut Chance::new(1);
     let mut before = Found { ids: Vec::new(), times_us: Vec::new() };
     for round in 0..rounds {
-        // What was found before is compared in each round, so the log is not to grow without end.
+        // Each round compares all entries that were found before, so the log must not grow without
+        // limit.
         if round % LOG_ROUNDS == 0 {
             fs::remove_dir_all(&directory).unwrap();
             fs::create_dir_all(&directory).unwrap();
@@ -145,7 +149,8 @@ fn a_process_that_is_killed_loses_at_most_its_last_second() {
         child.kill().unwrap();
         child.wait().unwrap();
         let after = found(&directory);
-        // Nothing that was there is lost, and ids have no gap but for those of earlier kills.
+        // No entry that was found before is lost, and ids have no gaps except those of earlier
+        // kills.
         assert!(after.ids.ends_with(&before.ids), "round {round}");
         assert!(after.ids.is_sorted_by(|newer, older| newer > older));
         let new = &after.times_us[..after.times_us.len() - before.times_us.len()];

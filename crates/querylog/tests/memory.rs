@@ -1,4 +1,5 @@
-//! Writer and upkeep stay within their bound of memory, also in an attack with random names.
+//! Tests that the writer and the upkeep stay within their memory bound, even during an attack with
+//! random names.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -11,10 +12,10 @@ use avocet_querylog::{
 };
 use avocet_testkit::Chance;
 
-/// The bound, without the part of it that the rings of two workers take in the server.
+/// The bound of 64 MiB, minus the memory that the rings of two workers take in the server.
 const BOUND_KIB: u64 = (64 - 2 * 4) * 1024;
 const DAY_US: u64 = 86_400_000_000;
-/// Enough for some files of the head with such names.
+/// Number of entries, which is enough for several files of the head with such names.
 const ENTRIES: u64 = 150_000;
 
 struct Texts;
@@ -54,7 +55,7 @@ fn name(chance: &mut Chance) -> Vec<u8> {
     wire
 }
 
-/// Returns a size of this process.
+/// Returns a size in KiB from `/proc/self/status`.
 fn status_kib(key: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
@@ -95,7 +96,7 @@ fn write(directory: PathBuf) {
         }
     }
     writer.close(now_us).unwrap();
-    // The day is over: its segments become one.
+    // The day is over, so its segments are merged into one.
     while upkeep.step(now_us + 2 * DAY_US).unwrap() {}
     let counters = upkeep.counters();
     assert!(counters.sealed > ENTRIES / 2 && counters.merged > 1, "{counters:?}");

@@ -1,5 +1,6 @@
-//! Searches for another program to compare with: each line of the input has conditions separated by
-//! tabs, each line of the output the count and the latest ids.
+//! Answers searches, so that another program can compare its results. Each line of the input has
+//! conditions separated by tabs. Each line of the output has the number of matching entries and
+//! their latest ids.
 
 use std::io::{self, BufRead as _};
 use std::path::Path;
@@ -7,13 +8,13 @@ use std::path::Path;
 use avocet_querylog::column::{SET_NAMES, Set, TEXT_NAMES, Text};
 use avocet_querylog::{Condition, Filter, LogReader, SearchExtent};
 
-/// Ids of a line.
+/// Maximum number of ids on a line of the output.
 const PAGE_ENTRIES: usize = 100;
-/// A whole log.
+/// The extent of a search in the whole log.
 pub(crate) const WHOLE: SearchExtent =
     SearchExtent { before_id: u64::MAX, entries: PAGE_ENTRIES, max_rows: u64::MAX };
 
-/// Answers all lines.
+/// Answers the searches on standard input.
 pub(crate) fn answer(directory: &Path) {
     let reader = LogReader::open(directory.to_owned()).expect("the directory is readable");
     for line in io::stdin().lock().lines() {
@@ -28,7 +29,8 @@ pub(crate) fn answer(directory: &Path) {
     }
 }
 
-/// Adds `COLUMN=VALUE`, `under=ZONE`, `from=MICROSECONDS` or `to=MICROSECONDS`.
+/// Adds one of the conditions `COLUMN=VALUE`, `under=ZONE`, `from=MICROSECONDS` or
+/// `to=MICROSECONDS` to a filter.
 fn add(filter: &mut Filter, word: &str) {
     let (column, value) = word.split_once('=').expect("COLUMN=VALUE");
     let number = || value.parse().expect("microseconds");

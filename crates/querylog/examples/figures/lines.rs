@@ -13,7 +13,7 @@ use avocet_querylog::{Entry, Outcome};
 
 use crate::trace::{Trace, shown};
 
-/// Octets that a search reads at once.
+/// Number of octets that a search reads at once.
 const WINDOW: u64 = 1 << 20;
 
 /// Writes the first entries of the trace.
@@ -67,7 +67,7 @@ fn write_entry(entry: &Entry<'_>, out: &mut impl io::Write) -> io::Result<()> {
     writeln!(out, "}}")
 }
 
-/// Returns the response, which these lines have as a whole.
+/// Returns the response as a whole message, as these lines contain it.
 fn message(entry: &Entry<'_>) -> Vec<u8> {
     let facts = &entry.facts;
     let mut message = vec![0; 2];
@@ -96,7 +96,7 @@ fn base64(octets: &[u8]) -> String {
     text
 }
 
-/// Returns the number of lines with a text, up to a limit, from the end of the file on.
+/// Counts the lines with a text from the end of the file, up to a limit.
 pub(crate) fn latest(path: &Path, text: &str, limit: usize) -> io::Result<usize> {
     let mut file = File::open(path)?;
     let mut end = file.metadata()?.len();

@@ -1,6 +1,6 @@
-//! The figures of the query log: octets an entry and entries a second of each step, memory, and
-//! searches, next to SQLite with the schema of Pi-hole and JSON lines as AdGuard Home writes them,
-//! on the same trace.
+//! Measures the query log: octets per entry, entries per second of each step, memory, and searches.
+//! For comparison, the same trace is written as rows for SQLite with the schema of Pi-hole, and as
+//! JSON lines in the form of AdGuard Home.
 //!
 //! ```text
 //! figures write DIRECTORY ENTRIES      the trace through ring, writer, sealing and merging

@@ -17,18 +17,20 @@ pub(crate) struct Phase {
 impl Phase {
     /// Begins a phase, and resets the peak.
     pub(crate) fn begin() -> Self {
-        // Without the right to do so, the peak is that of the whole run: too high, never too low.
+        // Without permission to reset it, the peak is that of the whole run: too high, never too
+        // low.
         let _ = fs::write("/proc/self/clear_refs", "5");
         Self { before_kib: status("VmRSS") }
     }
 
-    /// Returns by how many MiB the memory exceeded that before the phase.
+    /// Returns the MiB by which the peak of the memory exceeds the memory before the phase.
     pub(crate) fn peak_mib(&self) -> f64 {
         status("VmHWM").saturating_sub(self.before_kib) as f64 / 1024.0
     }
 }
 
-/// Returns the seconds that this thread has run on a core: other work of the machine is left out.
+/// Returns the seconds that this thread has run on a core. Other work of the machine does not
+/// count.
 pub(crate) fn cpu_secs() -> f64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = text.split_whitespace().next().and_then(|nanos| nanos.parse::<f64>().ok());

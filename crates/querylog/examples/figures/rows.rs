@@ -1,4 +1,4 @@
-//! The trace as rows for another database: tab-separated, one entry a line.
+//! The trace as rows for another database: tab-separated, one entry per line.
 
 use std::io::{self, BufWriter, Write as _};
 
@@ -13,8 +13,8 @@ pub(crate) fn write(entries: u64) -> io::Result<()> {
     for _ in 0..entries {
         let entry = trace.next();
         let facts = &entry.facts;
-        // The numbers of Pi-hole: 1 is on a list, 2 forwarded, 3 answered by the cache; its types
-        // are 1 for A, 2 for AAAA and 16 for HTTPS.
+        // Pi-hole's status is 1 for a name on a list, 2 for a forwarded query and 3 for an answer
+        // from the cache. Its types are 1 for A, 2 for AAAA and 16 for HTTPS.
         let status = match (facts.outcome, facts.upstream) {
             (Outcome::Blocked, _) => 1,
             (_, 0) => 3,

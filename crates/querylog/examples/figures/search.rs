@@ -18,10 +18,10 @@ use crate::{lines, print};
 const RANKS: [usize; 5] = [0, 100, 10_000, 100_000, 199_000];
 /// Number of repetitions of a search; the median counts.
 const ROUNDS: usize = 5;
-/// A top level domain has a fifth of the names.
+/// A top-level domain that has a fifth of the names.
 const ZONE: &str = "com.";
 
-/// A search with its row.
+/// A search, with the name of its row in the output.
 struct Question {
     row: String,
     filter: Filter,
@@ -56,7 +56,7 @@ fn questions(last_us: u64) -> Vec<Question> {
     questions
 }
 
-/// Searches in a log, with its files in memory and without.
+/// Measures searches in a log, with its files in the page cache and without.
 pub(crate) fn run(directory: &Path) {
     let open = || LogReader::open(directory.to_owned()).expect("the directory is readable");
     evict(directory);
@@ -159,7 +159,7 @@ fn median(mut work: impl FnMut()) -> String {
     format!("{:.1} (least {:.1})", times[ROUNDS / 2], times[0])
 }
 
-/// Returns the time of a search without files in memory.
+/// Returns the time of a search that starts with no file of the log in the page cache.
 fn cold(directory: &Path, work: impl FnOnce()) -> String {
     evict(directory);
     once_millis(work)

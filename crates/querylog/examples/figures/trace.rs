@@ -1,5 +1,5 @@
-//! The trace: 200,000 names and 500 clients with Zipf frequencies, eight lists, answers and sizes
-//! that belong to the name, days of two million queries.
+//! The trace: queries of 500 clients for 200,000 names, both with frequencies by Zipf's law. There
+//! are eight lists and two million queries per day. Answers and their sizes depend on the name.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ const NAMES: usize = 200_000;
 const CLIENTS: usize = 500;
 const LISTS: u16 = 8;
 pub(crate) const DAY_US: u64 = 86_400_000_000;
-/// Queries of a day.
+/// Number of queries per day.
 pub(crate) const DAY_ENTRIES: u64 = 2_000_000;
 /// The start of the trace: 2026-11-01.
 pub(crate) const START_US: u64 = 1_793_491_200_000_000;
@@ -38,7 +38,7 @@ impl Chance {
     }
 }
 
-/// Draws ranks with frequencies 1/rank.
+/// A table for drawing ranks with frequencies in proportion to 1/rank.
 struct Zipf(Vec<f64>);
 
 impl Zipf {
@@ -185,7 +185,8 @@ impl Trace {
     }
 }
 
-/// The outcome of each stage: none, blocked, a hit and a miss.
+/// The outcome for each stage in the trace: no stage, blocked, answered by the cache, and answered
+/// by an upstream.
 pub(crate) const OUTCOMES: [Outcome; 4] =
     [Outcome::Answered, Outcome::Blocked, Outcome::Answered, Outcome::Answered];
 
@@ -209,7 +210,7 @@ impl Messages {
         self.reply.extend_from_slice(&facts.qclass.to_be_bytes());
         let question = self.reply.len();
         self.reply.extend_from_slice(entry.answer);
-        // Records of other sections, which a record of the ring does not keep.
+        // The added octets stand for the other sections, which the ring does not keep.
         self.reply.resize(facts.response_size.into(), 0);
         let raw = RawFacts {
             time_us: facts.time_us,

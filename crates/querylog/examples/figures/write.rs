@@ -16,7 +16,7 @@ use crate::trace::{DAY_ENTRIES, DAY_US, Messages, OUTCOMES, START_US, Texts, Tra
 
 /// Number of octets of a worker's ring. A worker has two rings.
 const RING_OCTETS: usize = 1 << 22;
-/// Entries between two turns of the writer.
+/// Number of entries that are pushed before the writer empties the rings.
 const BATCH: u64 = 30_000;
 
 /// CPU time spent in the steps, and entries that they handled.
@@ -29,7 +29,7 @@ struct Steps {
     sealed: Size,
 }
 
-/// Octets of some entries.
+/// The octets that some entries take.
 #[derive(Default)]
 struct Size {
     octets: u64,
@@ -49,7 +49,8 @@ pub(crate) fn run(directory: &Path, entries: u64) {
     let options = WriterOptions {
         directory: directory.to_owned(),
         head_entries: DEFAULT_HEAD_ENTRIES,
-        // Files of the head end by entries, as those of a busy server do.
+        // A file of the head is complete when it has enough entries, as on a busy server, and not
+        // by its age.
         head_secs: DEFAULT_HEAD_SECS * 24,
         pseudonym_key: [0; 16],
     };
@@ -82,7 +83,7 @@ pub(crate) fn run(directory: &Path, entries: u64) {
     let now = trace.time_us as u64;
     let counters = writer.close(now).expect("the head is closed");
     steps.head = Size { octets: counters.octets, entries: counters.written };
-    // An empty head after the last one, as the upkeep leaves the last one to the writer.
+    // Adds an empty file to the head, because the upkeep leaves the last file to the writer.
     fs::write(directory.join("head-7fffffffffffffff.blocks"), b"").expect("it is writable");
     steps.upkeep(&mut upkeep, directory, now + 2 * DAY_US);
     let dropped: u64 = consumers.iter().map(|ring| ring.dropped()).sum();

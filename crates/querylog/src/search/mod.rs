@@ -185,7 +185,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Returns the number of files of the log, with damaged files.
+    /// Returns the number of files of the log, including damaged files.
     #[must_use]
     pub fn files(&self) -> usize {
         self.heads.len() + self.segments.len() + self.broken.len()

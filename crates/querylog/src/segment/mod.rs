@@ -2,7 +2,7 @@
 //!
 //! A segment is written once, under a temporary name, and then renamed. Each row group has up to
 //! 2.6 million entries in the order of their ids. Texts are dictionary-encoded, times and ids are
-//! stored as differences, all pages are compressed by zstd. Names, clients and lists have bloom
+//! stored as differences, and all pages are compressed by zstd. Names, clients and lists have bloom
 //! filters.
 //!
 //! Every octet is covered by a checksum, which Parquet itself does not require:
@@ -19,7 +19,7 @@
 //!
 //! Most columns have numbers of a dictionary for the row group. The most frequent value has number
 //! zero, so that the upper bits of most numbers are zero and compress. A search compares each text
-//! of a dictionary once, and reads the pages of numbers only if one matches.
+//! of a dictionary once, and reads the pages of numbers only if a text matches.
 
 mod encode;
 mod file;

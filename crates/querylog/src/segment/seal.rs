@@ -17,7 +17,7 @@ use crate::chunk::Chunk;
 use crate::directory::{SegmentLabel, SegmentName};
 use crate::error::LogError;
 
-/// Entries for a row group: a chunk, or those of its entries that are kept.
+/// Entries for a row group: all entries of a chunk, or only the entries that are kept.
 pub(crate) struct RowSource {
     pub(crate) chunk: Chunk,
     /// Whether each row of the chunk is kept. If this list is empty, all rows are kept.
