@@ -3,7 +3,8 @@
 //! ```sh
 //! cargo run --release -p avocet-zone --example sign_figures -- ZONEFILE NAME THREADS
 //! ```
-//! One CSK with ECDSA P-256, and NSEC: what `kzonesign` and `dnssec-signzone` are compared with.
+//! The zone is signed with one CSK (ECDSA P-256) and NSEC, as `kzonesign` and `dnssec-signzone`
+//! sign it for comparison.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program that people run by hand")]
 

@@ -1,10 +1,11 @@
-//! Prints the time in which a zone is loaded, the memory that it takes, and the answers a second.
+//! Prints the time in which a zone is loaded, the memory that it takes, and the number of answers
+//! per second.
 //!
 //! ```sh
 //! cargo run --release -p avocet-zone --example zone_figures -- 1000000
 //! ```
-//! The arguments are the number of records and that of answers of each kind. Under callgrind, the
-//! difference of two runs gives the instructions of a record or an answer.
+//! The arguments are the number of records, and the number of answers of each kind. Under
+//! callgrind, the difference of two runs gives the instructions of a record or an answer.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program that people run by hand")]
 
@@ -18,7 +19,7 @@ use avocet_wire::{FoldedName, FoldedNameBuf, NameBuf, Rtype};
 use avocet_zone::{HostedQuestion, HostedZone, HostedZones, Proofs, answer, load};
 
 const APEX: &[u8] = b"\x07example\x00";
-/// Answers of each kind that are timed by default.
+/// Default number of timed answers of each kind.
 const ANSWERS: usize = 2_000_000;
 /// A step through the hosts that visits them in no order (a large prime).
 const STEP: usize = 7_368_787;
@@ -52,7 +53,7 @@ fn text(records: usize) -> String {
     text
 }
 
-/// Returns the most memory that the process had resident, in octets.
+/// Returns the peak of the resident memory of the process, in octets.
 fn most_resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -92,14 +92,14 @@ pub type ShownHost<'s> = dyn Fn(FoldedName<'_>, Rtype) -> bool + 's;
 /// A function that decides whether the caller answers for a name to which an alias leads.
 pub type AnsweredElsewhere<'s> = dyn Fn(FoldedName<'_>) -> bool + 's;
 
-/// What an answer depends on besides the zones and the question.
+/// The conditions of an answer, in addition to the zones and the question.
 #[derive(Clone, Copy, Default)]
 pub struct AnswerTerms<'s> {
     /// A filter for addresses in the additional section; `None` accepts all. Glue of a referral is
     /// always included.
     pub shown: Option<&'s ShownHost<'s>>,
     /// The names at which aliases end although a zone has the name: [`HostedEnd::Alias`]. The
-    /// proofs for these aliases are part of the answer. `None`: there are no such names.
+    /// proofs for these aliases are part of the answer. `None` means that there are no such names.
     pub elsewhere: Option<&'s AnsweredElsewhere<'s>>,
 }
 

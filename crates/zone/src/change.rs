@@ -49,7 +49,7 @@ impl RecordList {
     }
 
     /// Parses a list of `count` records from a file. Returns `None` if the octets are not exactly
-    /// these.
+    /// these records.
     pub(crate) fn read(octets: &[u8], count: u32) -> Option<Self> {
         let list = Self { octets: octets.to_vec(), count };
         let mut at = 0;
@@ -285,7 +285,7 @@ impl HostedZone {
     /// always kept. If the new change cannot be computed or is too long, no changes are kept.
     #[must_use]
     pub fn following(mut self, before: &Self, needed: usize) -> Self {
-        // Long enough for the effect of any single update.
+        // This limit is long enough for the effect of any single update.
         let most = 4 * before.most_change_octets().max(self.most_change_octets());
         self.changes = Vec::new();
         if before.version() == self.version() {

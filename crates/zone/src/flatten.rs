@@ -26,10 +26,10 @@ impl HostedZone {
     }
 
     /// Returns the zone with the addresses of the targets in place of the ALIAS records, with the
-    /// TTL of the ALIAS record. RRsets of addresses that a name has itself stay. An ALIAS record
-    /// stays if its target is not in `addresses`, and if the name would otherwise have no records.
-    /// A digest of the zone with its ALIAS records (ZONEMD) is left out. `now_secs` is the time
-    /// since 1970.
+    /// TTL of the ALIAS record. The RRsets of addresses that a name already has stay. An ALIAS
+    /// record stays if its target is not in `addresses`. It also stays if the target has no
+    /// addresses and the name has no other records. A digest of the zone with its ALIAS records
+    /// (ZONEMD) is left out. `now_secs` is the time since 1970.
     ///
     /// # Errors
     /// The zone would have errors.
@@ -61,8 +61,8 @@ impl HostedZone {
         edits.finish(now_secs)
     }
 
-    /// Lets the version be answered, but not transferred: the addresses behind its ALIAS records
-    /// are not known yet.
+    /// Permits answers from the version, but no transfers, because the addresses behind its ALIAS
+    /// records are not known yet.
     pub fn hold_transfers(&self) {
         self.holds_transfers.store(true, Ordering::Relaxed);
     }
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(of("own.example."), ["60 A [192, 0, 2, 2]", &format!("60 {six}")]);
         assert_eq!(of("*.any.example.").len(), 3);
         assert_eq!(of("mail.example.").len(), 1);
-        // A target that is not known, and names that must not vanish.
+        // These names keep their ALIAS records: a target is not known, or the name must not vanish.
         for name in ["lost.example.", "empty.example.", "ns.d.example."] {
             assert!(of(name).iter().all(|line| line.contains("65401") || line.contains("ALIAS")));
             assert_eq!(of(name).len(), 1, "{name}");

@@ -17,8 +17,8 @@ use crate::change::{OwnedRecord, ZoneChange};
 use crate::tree::{HostedRecord, HostedZone, Node, RECORD_HEAD};
 use crate::tsig::MAX_TSIG;
 
-/// Number of octets from which a message is sent. Compression pointers can reach all names in a
-/// message of this length.
+/// Number of octets above which a message is full and is sent. Compression pointers can reach all
+/// names in a message of this length.
 const MESSAGE: usize = 16 << 10;
 /// Maximum number of octets of a message with only one record.
 const LONGEST: usize = 65_535 - MAX_TSIG;
@@ -51,7 +51,7 @@ enum TransferPlace {
     /// sent.
     Records { at: usize, sent: usize },
     /// The record at offset `at` of a list comes next. The removed and added records of all changes
-    /// are lists with consecutive numbers.
+    /// are lists with consecutive indexes.
     Changes { list: usize, at: usize },
     /// The final SOA record comes next.
     End,

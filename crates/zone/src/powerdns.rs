@@ -19,8 +19,8 @@ const OWN_TYPES: [&str; 5] = ["LUA", "URL", "CURL", "MBOXFW", "ADDR"];
 const MAX_STRING: usize = 255;
 /// Maximum number of octets of the data of a record.
 const MAX_DATA: usize = 65_535;
-/// The numbers of an SOA record that may be missing, with PowerDNS's defaults: serial, refresh,
-/// retry, expire, minimum. The serial of the provider later replaces that number.
+/// The numeric fields of an SOA record that may be missing, with PowerDNS's defaults: serial,
+/// refresh, retry, expire, minimum. The serial of the provider later replaces this serial.
 const SOA_DEFAULTS: [&str; 5] = ["0", "10800", "3600", "604800", "3600"];
 
 /// A row of the table `records`.

@@ -3,7 +3,7 @@
 //! A provider turns the source into entries of a master file, one for each record. Each entry is
 //! read separately: it cannot affect others, and a fault is reported with its line in the source.
 //! The SOA and NS records come from the source, from a head file (a master file with the rest of
-//! the zone), or are made up.
+//! the zone), or are generated.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub struct ProvidedSource<'s> {
     pub file: &'s Path,
     /// The path of a master file with records that are not in the source.
     pub head: Option<&'s Path>,
-    /// The serial of the zone, which replaces that of its SOA record.
+    /// The serial of the zone, which replaces the serial in its SOA record.
     pub serial: u32,
     /// The TTL in seconds of records that have none in the source.
     pub ttl_secs: u32,

@@ -69,7 +69,7 @@ impl HostedZones {
         self.zones.get(apex).or_else(|| self.common.as_ref()?.get(apex))
     }
 
-    /// Returns the zone with this identity: that of a view, or that of all clients.
+    /// Returns the zone with this identity: the zone of a view, or the zone for all clients.
     #[must_use]
     pub fn by_id(&self, id: &ZoneId) -> Option<&Option<Arc<HostedZone>>> {
         if id.is_common() { self.zones.get(&id.name) } else { self.viewed.get(id) }

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use zones::{HEAD, VALID};
 
-/// Mutations of each text in a plain `cargo test`.
+/// Number of mutations of each text in a plain `cargo test`.
 const MUTATIONS: u64 = 40;
 
 fn texts() -> Vec<Vec<u8>> {

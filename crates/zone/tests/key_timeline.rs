@@ -1,5 +1,5 @@
-//! Roll-overs of keys in virtual time: at every step, a validator with any mixture of what caches
-//! may hold finds the zone secure. The parent, the secondaries and the clock are random.
+//! Roll-overs of keys in virtual time: at every step, a validator finds the zone secure, with any
+//! mixture of records that caches may hold. The parent, the secondaries and the clock are random.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -13,7 +13,8 @@ use proptest::prelude::*;
 const DAY: u64 = 86_400;
 const START: u64 = 1_800_000_000;
 
-/// A version of the zone, and of the parent's DS records, each with its first second.
+/// A simulated zone with its parent: all versions of the zone and of the parent's DS records, each
+/// with its first second.
 struct World {
     policy: KeyPolicy,
     max_ttl_secs: u32,
@@ -21,9 +22,10 @@ struct World {
     now_secs: u64,
     zones: Vec<(u64, KeyUse)>,
     parents: Vec<(u64, Vec<u16>)>,
-    /// Seconds that the parent takes to follow CDS; `None` if it never does.
+    /// Seconds that the parent takes to follow the CDS records; `None` if it never does.
     parent_delay_secs: Option<u64>,
-    /// CDS as the parent sees it, and since when.
+    /// The key tags in the CDS records that the parent sees, and the time since which it has seen
+    /// them.
     asked: (Vec<u16>, u64),
     next_tag: u16,
     algorithms: Vec<(u16, SigningAlgorithm)>,
@@ -45,7 +47,7 @@ impl World {
         }
     }
 
-    /// One look at the keys.
+    /// Creates the wanted keys and advances their timeline, as the server does.
     fn tick(&mut self, forced: Option<KeyRole>) {
         let now_secs = self.now_secs;
         for wanted in self.timeline.wanted(&self.policy, now_secs, forced) {
@@ -92,7 +94,7 @@ impl World {
         }
     }
 
-    /// Returns the versions that a cache may hold if it may be this old.
+    /// Returns the versions that a cache may hold if its records may have this age.
     fn cached<T>(versions: &[(u64, T)], now_secs: u64, age_secs: u64) -> impl Iterator<Item = &T> {
         let oldest = now_secs.saturating_sub(age_secs);
         versions.iter().enumerate().filter_map(move |(at, (_, version))| {
@@ -118,7 +120,7 @@ impl World {
                     assert!(is_secure, "{ds:?} {dnskeys:?} {:?}", self.timeline);
                 }
                 for data in Self::cached(&self.zones, now, u64::from(self.max_ttl_secs) + delay) {
-                    // The first keys have no DS record before the signatures are everywhere.
+                    // The first keys have no DS record before all caches have the signatures.
                     let is_secure = data.zone.iter().any(|tag| dnskeys.published.contains(tag));
                     assert!(is_secure, "{dnskeys:?} {data:?} {:?}", self.timeline);
                     // Validators that want a signature of each algorithm of the DS records (RFC
@@ -232,7 +234,7 @@ fn without_the_ds_record_of_the_parent_the_old_key_stays_for_good() {
             phases(&world).into_iter().filter(|(role, _)| *role == entry).collect();
         assert_eq!(of_entry, [(entry, KeyPhase::Active), (entry, KeyPhase::Submitted)]);
         assert!(world.timeline.awaited_ds().is_some());
-        // When it appears after all, the roll-over ends.
+        // When the DS record appears after all, the roll-over ends.
         world.parent_delay_secs = Some(0);
         world.run(5 * DAY, 600);
         assert!(world.timeline.awaited_ds().is_none());
@@ -316,7 +318,7 @@ const BY_SCHEME: [KeyScheme; 2] = [KeyScheme::Csk, KeyScheme::Split];
 
 #[test]
 fn a_parent_that_goes_back_to_the_old_record_keeps_the_old_key_in_use() {
-    // At once, at the end of the wait, and when only the removal is left.
+    // The test runs immediately, at the end of the wait, and when only the removal remains.
     for (phase, more_secs) in
         [(KeyPhase::Confirmed, 0), (KeyPhase::Confirmed, 89_400), (KeyPhase::Active, 0)]
     {
@@ -373,7 +375,7 @@ fn a_change_of_the_algorithm_goes_back_with_the_parent_and_completes_later() {
             let mut world = World::rolling(scheme, Ed25519, phase);
             let (old, new) = (world.timeline.keys[0].tag, world.newest().tag);
             world.set_parent(&[old]);
-            // No server can help the caches that have the keys without the old one already.
+            // No server can help caches that already have the keys without the old key.
             let until = world.now_secs + 9 * DAY;
             while world.now_secs < until {
                 world.tick(None);
@@ -395,7 +397,8 @@ fn a_change_of_the_algorithm_goes_back_with_the_parent_and_completes_later() {
     }
 }
 
-/// Advances a timeline by a look at which the parent has these records, or is not looked up.
+/// Advances a timeline once. `parent` has the key tags of the DS records that a look-up found at
+/// the parent; `None` means that there was no look-up.
 fn look(world: &mut World, parent: Option<&[u16]>, word: Option<u16>) {
     let now_secs = world.now_secs;
     let parent = parent.map(|tags| ParentDs { tags, ttl_secs: 60 });

@@ -11,9 +11,9 @@ use avocet_wire::{FoldedName, FoldedNameBuf, Rtype, text};
 use avocet_zone::{HostedQuestion, HostedZone, HostedZones, Proofs, answer, load};
 
 const APEX: &[u8] = b"\x07example\x00";
-/// Octets of a record: its head, and a text of a hundred octets.
+/// Number of octets of a record: its head, and a text of a hundred octets.
 const RECORD: usize = 12 + 1 + 100;
-/// A message over TCP, without the largest OPT record that the server adds.
+/// Number of octets of a message over TCP, minus the largest OPT record that the server adds.
 const LIMIT: usize = 65_535 - 200;
 
 /// Loads a zone whose wildcard has a number of records.

@@ -1,5 +1,5 @@
-//! Malformed zones, each with its exact messages: `malformed/messages.txt`, which
-//! `AVOCET_UPDATE=yes` writes.
+//! Tests that malformed zones lead to exactly the messages in `malformed/messages.txt`.
+//! `AVOCET_UPDATE=yes` writes this file.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use avocet_wire::FoldedName;
 
-/// 2026-01-01.
+/// The time of the tests: 2026-01-01.
 const NOW_SECS: u64 = 1_767_225_600;
 
 fn directory() -> PathBuf {

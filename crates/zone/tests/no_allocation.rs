@@ -1,4 +1,5 @@
-//! Authoritative answers allocate nothing, and the tree takes the memory that it reports.
+//! Tests that authoritative answers allocate nothing, and that the tree takes the memory that it
+//! reports.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 

@@ -1,9 +1,10 @@
-//! Answers compared with those of NSD, Knot DNS and BIND, for hand-made and random zones, unsigned
-//! and signed by `dnssec-signzone` with NSEC, NSEC3 and NSEC3 with opt-out. Skipped if a program is
-//! missing.
+//! Compares answers with those of NSD, Knot DNS and BIND, for hand-made and random zones. The zones
+//! are unsigned, or signed by `dnssec-signzone` with NSEC, NSEC3 or NSEC3 with opt-out. A test is
+//! skipped if its programs are missing.
 //!
 //! With `AVOCET_LONG_TESTS=1`, each server gets more than 100,000 questions. Answers are compared
-//! section by section, without order. Permitted differences are in [`is_permitted`].
+//! section by section, regardless of the order of records. Permitted differences are in
+//! [`is_permitted`].
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -21,9 +22,9 @@ use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{Class, FoldedName, NameBuf, Rcode, Rtype, name, rdata};
 use avocet_zone::{HostedQuestion, HostedZone, HostedZones, Proofs};
 
-/// Questions for each zone in a plain `cargo test`.
+/// Number of questions for each zone in a plain `cargo test`.
 const QUESTIONS: usize = 300;
-/// Questions for each zone in a long test: there are 24 zones.
+/// Number of questions for each zone in a long test. There are 24 zones.
 const LONG_QUESTIONS: usize = 4_200;
 /// Longest message that both sides may send.
 const LIMIT: usize = 4096;
@@ -157,7 +158,7 @@ fn signed(directory: &Path, text: &str, how: &str) -> Option<String> {
     Some(fs::read_to_string(directory.join("signed")).unwrap())
 }
 
-/// A running NSD.
+/// A running server to compare with.
 struct Peer {
     child: Child,
     socket: UdpSocket,
@@ -165,7 +166,7 @@ struct Peer {
     asked: Cell<u16>,
 }
 
-/// A server that is compared with.
+/// The program of a server to compare with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Program {
     Nsd,
@@ -237,7 +238,7 @@ impl Peer {
         panic!("{program:?} does not start: {log}");
     }
 
-    /// Starts a server; `Some(None)` if it ends.
+    /// Starts a server; `Some(None)` if the server ends.
     fn try_start(program: Program, directory: &Path, text: &str) -> Option<Option<Self>> {
         let stream = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = stream.local_addr().unwrap().port();
@@ -428,7 +429,7 @@ fn is_permitted_of(program: Program, qtype: Rtype, ours: &Shown, theirs: &Shown)
 const ALWAYS: [&[u8]; 2] =
     [b"\x01c\x08insecure\x07example\0", b"\x01d\x01c\x08insecure\x07example\0"];
 
-/// Names to ask for: those of the zone, names below and next to them, and random ones.
+/// Returns a name to ask for: a name of the zone, a name below or next to it, or a random name.
 fn random_qname(zone: &HostedZone, owners: &[NameBuf], state: &mut u64) -> NameBuf {
     let base = owners[next(state) % owners.len()];
     match next(state) % 5 {
@@ -468,7 +469,7 @@ fn compare(program: Program, directory: &Path, (label, text): (&str, &str)) -> b
     let soa = NameBuf::from_wire(apex.wire()).unwrap();
     let first = peer.ask(&soa, Rtype::SOA, Proofs::Omitted).expect("a reply");
     if label.starts_with("seed") && !shown(&first).head.starts_with("NOERROR") {
-        // The others refuse zones with records below a DNAME.
+        // Servers other than NSD refuse zones with records below a DNAME.
         return true;
     }
     let is_long = std::env::var_os("AVOCET_LONG_TESTS").is_some();

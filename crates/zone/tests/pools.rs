@@ -1,5 +1,5 @@
-//! Names that follow the health of their hosts: the health of targets in virtual time, and the
-//! choice of addresses, against what gdnsd documents and against plain models.
+//! Tests of pools: the health of targets in virtual time, and the choice of addresses. The results
+//! are compared with the documentation of gdnsd and with plain models.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -48,7 +48,7 @@ fn failures_need_not_be_consecutive_and_old_ones_do_not_count() {
 fn a_target_comes_up_after_successes_in_a_row() {
     check(&USUAL, "-+++", "dddu");
     check(&USUAL, "-++-++-+++", "dddddddddu");
-    // Failures from before it came up do not count.
+    // Failures before the target came up do not count.
     check(&USUAL, "+---+++--", "uuuddduuu");
 }
 
@@ -69,14 +69,14 @@ fn a_target_that_keeps_going_down_needs_more_successes() {
         }
     }
     assert_eq!(needed, [3, 6, 12, 24, 24]);
-    // An hour later it is as if nothing had happened.
+    // After an hour, earlier failures have no effect.
     assert_eq!(health.rise(now_ms + 3_600_000, &damped), 3);
     assert_eq!(health.rise(now_ms, &USUAL), 3);
 }
 
 proptest! {
-    /// A dead target is down within `fall` intervals and a timeout after it died, however jitter
-    /// falls and whatever came before.
+    /// A dead target is down within `fall` intervals and a timeout, regardless of the jitter and of
+    /// earlier results.
     #[test]
     fn a_dead_target_is_down_within_the_promised_time(
         before in proptest::collection::vec(any::<bool>(), 0..40),
@@ -94,7 +94,7 @@ proptest! {
             health.take(verdict(if is_success { '+' } else { '-' }), now_ms, &thresholds);
             now_ms = next(now_ms);
         }
-        // It dies between two probes.
+        // The target dies between two probes.
         let died_ms = now_ms.saturating_sub((interval_ms as f64 * died_after) as u64);
         for _ in 0..fall {
             health.take(ProbeVerdict::Failure, now_ms + timeout_ms, &thresholds);
@@ -107,7 +107,7 @@ proptest! {
         prop_assert!(now_ms + timeout_ms <= died_ms + u64::from(fall) * interval_ms + timeout_ms);
     }
 
-    /// The window counts like a plain list.
+    /// The window gives the same result as a plain list.
     #[test]
     fn health_is_that_of_a_plain_list(
         results in proptest::collection::vec(any::<bool>(), 0..300),
@@ -137,8 +137,8 @@ proptest! {
         }
     }
 
-    /// Whatever the health and the mode, an answer has only addresses of its family that people
-    /// have not taken out, each once, and only healthy ones if there is one.
+    /// For any health and mode, an answer has only addresses of its family that no operator has
+    /// disabled, each once. If some of them are healthy, the answer has only healthy addresses.
     #[test]
     fn answers_have_only_usable_addresses(
         states in proptest::collection::vec((0u8..3, 0u8..4, any::<bool>(), 0u32..4), 1..=64),
@@ -198,7 +198,7 @@ proptest! {
     }
 }
 
-/// Returns the addresses that an answer may contain, and why.
+/// Returns the addresses that an answer may contain, and the reason.
 fn allowed(
     rule: &PoolRule,
     states: &[(HealthState, MemberControl)],
@@ -286,7 +286,7 @@ fn weights_are_the_shares_of_the_answers() {
         }
     }
     assert!((9_500..10_500).contains(&counts[&1]) && counts.len() == 2, "{counts:?}");
-    // A weight of 0 is for when nothing else is healthy.
+    // An address with weight 0 is used only if no other address is healthy.
     let masks = PoolMasks { healthy: 0b100, drained: 0, present: 0b111 };
     assert_eq!(chosen(&rule, masks, &CLIENT, 5), [3]);
 }

@@ -1,4 +1,4 @@
-//! Zones that are read, and what `named-checkzone` of BIND says about them, if it is installed.
+//! Tests of reading zones. If BIND's `named-checkzone` is installed, its results are compared.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -36,7 +36,7 @@ fn records(zone: &HostedZone) -> Vec<String> {
     lines
 }
 
-/// Returns a file of this test process.
+/// Returns the path of a file of this test process.
 fn own_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.zone", std::process::id()))
 }
@@ -74,7 +74,7 @@ fn what_is_written_is_read_back() {
     }
 }
 
-/// What `named-checkzone` accepts is accepted here.
+/// Zones that `named-checkzone` accepts are accepted here.
 #[test]
 fn zones_that_bind_accepts_are_accepted() {
     let file = own_file("accepted");

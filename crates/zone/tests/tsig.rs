@@ -1,4 +1,4 @@
-//! Transaction signatures: test vectors, what each error needs, hostile octets.
+//! Tests of transaction signatures: test vectors, the cause of each error, and arbitrary octets.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -24,7 +24,7 @@ fn usual() -> Arc<TsigKey> {
     key("hmac-sha256", b"0123456789abcdef")
 }
 
-/// A message with a question, and this many octets of ID.
+/// Returns a message with this ID and a question.
 fn message(id: u16) -> Vec<u8> {
     let [high, low] = id.to_be_bytes();
     let head = [high, low, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
@@ -98,7 +98,7 @@ fn the_errors_of_requests_have_the_order_of_the_standard() {
     assert!(verify(&octets, Some(&own), NOW - 300).is_ok());
 }
 
-/// Shortens the code of a signed message to this many octets, or lengthens it with zeros.
+/// Shortens the MAC of a signed message to this number of octets, or lengthens it with zeros.
 fn with_mac_len(octets: &[u8], len: usize) -> Vec<u8> {
     let record = TsigRecord::find(octets).unwrap().unwrap();
     let mut mac = record.mac.to_vec();
@@ -132,7 +132,7 @@ fn a_shortened_code_is_refused_by_its_length() {
     refused(&wrong, Some(&own), NOW, TsigFault::NotAuth(TsigError::BadSig));
 }
 
-/// The messages of a reply in which those with these numbers are signed.
+/// Returns the messages of a reply. The messages that `is_signed` accepts are signed.
 fn reply(key: &Arc<TsigKey>, messages: usize, is_signed: impl Fn(usize) -> bool) -> Replied {
     let mut query = message(7);
     let mut client = TsigSigner::of_request(key);

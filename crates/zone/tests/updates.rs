@@ -16,9 +16,9 @@ use std::path::PathBuf;
 
 use specimens::{CLASSES, DATA, OWNERS, Piece, TYPES, bare, full, message};
 
-/// Mutations in a plain `cargo test`.
+/// Number of mutations in a plain `cargo test`.
 const MUTATIONS: u64 = 5_000;
-/// Most records of a section of a composed message.
+/// Maximum number of records of a section of a composed message.
 const MAX_PIECES: usize = 6;
 
 fn directory() -> PathBuf {

@@ -12,8 +12,9 @@ use avocet_zone::{HostedAnswer, HostedEnd, HostedQuestion, HostedZones, Proofs, 
 
 const APEX: &[u8] = b"\x07example\x00";
 
-/// Twelve wildcards lead to one another, more than wait for their proofs, and the last to `www`.
-/// NSEC records without signatures are enough for the look-up of proofs.
+/// Returns a zone in which twelve wildcards lead to one another and the last one to `www`. These
+/// are more names than the server remembers until it writes their proofs. NSEC records without
+/// signatures are enough for the look-up of proofs.
 fn zone() -> String {
     let alias = |number: usize| match number {
         11 => "*.w11 CNAME www\n*.w11 NSEC @ CNAME NSEC\n".to_owned(),

@@ -245,8 +245,8 @@ impl PoolRule {
         }
     }
 
-    /// Returns the usable positions that are nearest to a client. If none is near, returns those of
-    /// members without places, or all positions if every member has places.
+    /// Returns the usable positions that are nearest to a client. If none is near, returns the
+    /// positions of the members without places, or all positions if every member has places.
     fn near(&self, usable: u64, client: &ClientPlace) -> u64 {
         let nearness = |member: &PoolMember| nearness(&member.places, client);
         let nearest = self.among(usable).map(|(_, member)| nearness(member)).max().unwrap_or(0);
@@ -272,7 +272,7 @@ impl PoolRule {
     }
 }
 
-/// Chooses `most` consecutive positions. The first one differs with each turn.
+/// Chooses `most` consecutive positions. The first one differs for each value of `turn`.
 fn rotate(usable: u64, most: u32, turn: u64, choice: &mut PoolChoice) {
     let count = usable.count_ones();
     if count == 0 {

@@ -30,8 +30,8 @@ struct AlgorithmRow {
     mac: usize,
 }
 
-/// All algorithms. A number at the end of a name is the number of bits of the MAC, if it is
-/// truncated.
+/// All algorithms. If a name has two numbers, the second one is the number of bits of the truncated
+/// MAC.
 const ALGORITHMS: [AlgorithmRow; 8] = [
     row("hmac-sha1", b"\x09hmac-sha1\0", hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, 20),
     row("hmac-sha224", b"\x0bhmac-sha224\0", hmac::HMAC_SHA224, 28),

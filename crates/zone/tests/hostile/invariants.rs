@@ -5,7 +5,7 @@ use std::path::Path;
 use avocet_wire::{FoldedName, rdata};
 use avocet_zone::HostedZone;
 
-/// 2026-01-01.
+/// The time of the tests: 2026-01-01.
 const NOW_SECS: u64 = 1_767_225_600;
 
 fn load(text: &[u8]) -> Option<HostedZone> {
@@ -38,7 +38,8 @@ fn written(zone: &HostedZone) -> String {
     text
 }
 
-/// Reads a text as a zone. A zone that is read is written and read back the same.
+/// Reads a text as a zone. If the text is a zone, checks that the zone is written and read back
+/// unchanged.
 pub(crate) fn zone(text: &[u8]) {
     let Some(zone) = load(text) else { return };
     assert!(zone.records() > 1 && zone.names() > 0);

@@ -8,7 +8,8 @@ use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{Class, FoldedName, MessageView, Rcode, Rtype};
 use avocet_zone::{HostedZone, ZoneEdits, ZoneUpdate};
 
-/// The zone that is updated: with an alias, a wildcard, a delegation, a DNAME and a set of two.
+/// The zone that is updated. It has an alias, a wildcard, a delegation, a DNAME and an RRset of two
+/// records.
 const ZONE: &str = "$TTL 60\n@ SOA ns h 7 2 3 4 5\n@ NS ns\n@ NS other.test.\n@ MX 10 A\n\
                     ns A 192.0.2.1\na A 192.0.2.2\na A 192.0.2.3\na TXT x\nc CNAME a\n\
                     * TXT any\nsub NS ns.sub\n\
@@ -16,7 +17,7 @@ const ZONE: &str = "$TTL 60\n@ SOA ns h 7 2 3 4 5\n@ NS ns\n@ NS other.test.\n@ 
                     ns.sub A 192.0.2.4\nd DNAME other.test.\n\
                     e.f AAAA 2001:db8::1\n";
 
-/// The first record of an SOA record's numbers, behind two names.
+/// Number of octets of the numeric fields at the end of an SOA record's data.
 const NUMBERS: usize = 20;
 
 /// A record of the model.
@@ -161,7 +162,7 @@ fn edit(zone: &mut Vec<Line>, Written { class, line }: &Written) {
         |one: &Line| *one.owner == *apex().wire() && matches!(one.rtype, Rtype::SOA | Rtype::NS);
     match *class {
         Class::IN => {
-            // RFC 2181 §8.
+            // A TTL above 2^31 - 1 counts as 0 (RFC 2181 §8).
             let ttl_secs = i32::try_from(line.ttl_secs).map_or(0, |_| line.ttl_secs);
             add(zone, &Line { ttl_secs, ..line.clone() });
         }
@@ -219,7 +220,7 @@ fn add(zone: &mut Vec<Line>, line: &Line) {
     }
 }
 
-/// Returns the records of a zone in an order of their own.
+/// Returns the records of a zone in a fixed order.
 fn sorted(mut lines: Vec<Line>) -> Vec<Line> {
     lines.sort_by(|a, b| {
         let names = (&a.owner, a.rtype.0).cmp(&(&b.owner, b.rtype.0));
@@ -236,7 +237,7 @@ fn assert_same(found: &HostedZone, expected: Vec<Line>) {
     assert!(is_same, "{found:#?}\nexpected {expected:#?}");
 }
 
-/// Reads a message as an update, checks and applies it.
+/// Reads a message as an update, checks the update and applies it.
 pub(crate) fn update(message: &[u8]) {
     let update = match ZoneUpdate::read(message) {
         Ok(update) => update,
@@ -263,14 +264,15 @@ pub(crate) fn update(message: &[u8]) {
     remove_stray_ds(&mut model, &edits_written);
     let Ok(after) = edits.finish(0) else { return };
     assert!(after.soa().is_some());
-    // The TTL of a signature is that of what it covers.
+    // The TTL of a signature is that of the RRset that it covers.
     if !edits_written.iter().any(|one| one.line.rtype == Rtype::RRSIG) {
         assert_same(&after, model);
     }
     check_history(&zone, after);
 }
 
-/// Checks that text, and changes from the version before, lead to the same version.
+/// Checks that the text of a version, and the changes from the version before, both lead to this
+/// version.
 fn check_history(before: &HostedZone, after: HostedZone) {
     let text = after.text();
     let mut open = |_: &Path, _: u64| Ok(text.clone().into_bytes());

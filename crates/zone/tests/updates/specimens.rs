@@ -1,4 +1,4 @@
-//! Messages of updates: each form of prerequisites and of edits, and what is malformed.
+//! Messages of updates: each form of prerequisites and of edits, and malformed messages.
 
 use avocet_wire::{Class, Rtype};
 
@@ -28,7 +28,7 @@ pub(crate) const OWNERS: [&[u8]; 12] = [
     b"\x05other\x04test\x00",
 ];
 
-/// Types with data that they may have.
+/// Types, each with valid data.
 pub(crate) const DATA: [(Rtype, &[u8]); 17] = [
     (Rtype::A, &[192, 0, 2, 2]),
     (Rtype::A, &[192, 0, 2, 9]),

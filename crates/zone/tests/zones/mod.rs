@@ -1,4 +1,4 @@
-//! Zones that BIND accepts: the start of each, and what follows it.
+//! Zones that BIND accepts: their common start, and the rest of each.
 
 /// SOA and name server of a zone `example`.
 pub(crate) const HEAD: &str =
