@@ -13,9 +13,9 @@ use avocet_testkit::{Fault, Mode, Tally, Wrong, simulate};
 
 /// Default number of simulations of each mode.
 const COUNT: u64 = 10_000;
-/// Faults that are printed in full.
+/// Maximum number of faults that are printed in full.
 const SHOWN: usize = 40;
-/// Simulations between two lines on progress.
+/// Number of simulations between two lines on progress.
 const PROGRESS: u64 = 100_000;
 
 struct Series {

@@ -1,5 +1,5 @@
 //! An authority of ACME (RFC 8555) for tests: it checks signatures, nonces and URLs, and issues
-//! certificates that end soon. It has no socket; faults are ordered by the test.
+//! certificates that end soon. It has no socket. The test chooses the faults that occur.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -20,11 +20,11 @@ pub enum AuthorityFault {
     Nonce,
     /// A response has no nonce.
     NoNonce,
-    /// The order is refused: too many requests, with the seconds to wait.
+    /// The order is refused because of too many requests. Holds the seconds to wait.
     RateLimit(u64),
     /// The order is refused because it replaces another certificate.
     Replaces,
-    /// The directory is no JSON.
+    /// The directory is not JSON.
     Garbage,
     /// The body of the order never ends.
     Endless,
@@ -38,7 +38,7 @@ pub enum AuthorityFault {
     Account,
 }
 
-/// A request.
+/// A request to the authority.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
     /// The URL.
@@ -47,12 +47,12 @@ pub struct Asked<'a> {
     pub body: Option<&'a [u8]>,
 }
 
-/// A response.
+/// A response of the authority.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answered {
     /// The HTTP status.
     pub status: u16,
-    /// The fields.
+    /// The header fields.
     pub fields: BTreeMap<&'static str, String>,
     /// The body.
     pub body: Vec<u8>,
@@ -63,9 +63,9 @@ pub struct Answered {
 pub struct Sought {
     /// The kind of challenge.
     pub kind: String,
-    /// The name.
+    /// The host name to prove.
     pub name: String,
-    /// The token.
+    /// The token of the challenge.
     pub token: String,
     /// The text at the path of HTTP-01.
     pub authorization: String,
@@ -81,13 +81,14 @@ impl Sought {
 
 struct Order {
     names: Vec<String>,
-    /// One authorization for each name: whether it is proven; `None` before it was looked at.
+    /// For each name, whether its control is proven; `None` before the authority looked for the
+    /// proof.
     proven: Vec<Option<bool>>,
     certificate: Option<Vec<u8>>,
     is_stalled: bool,
 }
 
-/// The authority.
+/// An authority of ACME for tests.
 pub struct TestAuthority {
     base: String,
     key: CertificateKey,

@@ -1,4 +1,4 @@
-//! Reproducible randomness (splitmix64). Not for anything that must not be predicted.
+//! Reproducible randomness (splitmix64). It must not be used for secrets.
 
 /// A pseudo-random sequence determined by a seed.
 #[derive(Clone, Debug)]

@@ -127,7 +127,8 @@ impl Confinement {
         unsafe { command.pre_exec(move || install(&program)) };
     }
 
-    /// Returns the filter in the machine language of seccomp(2): permit, or an error number.
+    /// Returns the filter as a program for seccomp(2), which permits a system call or returns an
+    /// error number.
     fn program(&self) -> Vec<sock_filter> {
         const PERMIT: u32 = libc::SECCOMP_RET_ALLOW;
         const DENY: u32 = libc::SECCOMP_RET_ERRNO;

@@ -82,7 +82,7 @@ impl Record {
     }
 }
 
-/// The target of a bit.
+/// The target of one bit of an address in the search tree.
 #[derive(Clone, Copy)]
 enum Way {
     Nowhere,

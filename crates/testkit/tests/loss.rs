@@ -6,7 +6,7 @@ use avocet_testkit::{Tally, simulate_loss};
 
 /// Number of internets: more than a thousand names in all.
 const SEEDS: u64 = 16;
-/// Simultaneous names.
+/// Number of names that are resolved at the same time.
 const TOGETHER: usize = 32;
 
 fn play(percent: u32) -> Tally {

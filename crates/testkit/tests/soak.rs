@@ -1,4 +1,5 @@
-//! Three days of virtual time with lossy networks and failing servers: memory does not grow.
+//! Tests that memory does not grow during three days of virtual time with lossy networks and
+//! failing servers.
 
 use avocet_testkit::allocations::{Counting, live_bytes};
 use avocet_testkit::simulate_hours;
@@ -8,7 +9,7 @@ static ALLOCATOR: Counting = Counting;
 
 const SEED: u64 = 2;
 const HOURS: u64 = 72;
-/// Hours in which tables fill.
+/// Hours after which all tables are expected to be full.
 const WARM_HOURS: u64 = 24;
 /// Permitted growth of memory after that, in bytes: far below a megabyte per hour.
 const GROWTH: i64 = 512 << 10;

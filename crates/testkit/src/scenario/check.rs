@@ -10,7 +10,7 @@ use super::Entry;
 use super::message::{ALL_FLAGS, FLAGS};
 use super::record::Rr;
 
-/// The differences.
+/// The differences between an answer and its expectation.
 #[derive(Debug, Default)]
 pub(super) struct Differences {
     /// RCODE, AD, TC, question and the set of records in the answer section.

@@ -60,7 +60,7 @@ pub(super) struct Packet {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Envelope<'a> {
     pub(super) id: u16,
-    /// A question that replaces that of the packet.
+    /// A question that replaces the question of the packet.
     pub(super) question: Option<&'a [u8]>,
     /// Data of the OPT record, `None` without OPT.
     pub(super) opt: Option<&'a [u8]>,

@@ -65,7 +65,8 @@ pub fn play(scenario: &Scenario, seed: u64) -> Outcome {
     }
 }
 
-/// The number of a socket or connection, and how many were opened before it: numbers are reused.
+/// The index of a socket or connection, and the number of those that were opened before it. Because
+/// indexes are reused, only both values together identify a connection.
 type Line = (u32, u64);
 
 #[derive(Clone, Debug)]

@@ -33,7 +33,7 @@ pub(crate) struct Moment {
 
 /// An action that the server requests.
 pub(crate) enum Effect {
-    /// Send a query from the socket or connection with this number.
+    /// Send the query from the socket or connection with this index.
     Ask { line: u32, server: SocketAddr, octets: Vec<u8>, transport: Transport },
     /// Close the socket or connection.
     Close { line: u32 },
@@ -59,7 +59,7 @@ struct Client {
 pub(crate) struct Server {
     /// One resolver per worker. All share the caches.
     workers: Vec<Resolver<Client>>,
-    /// The sockets by their numbers in [`Effect`].
+    /// The sockets by their indexes in [`Effect`].
     sockets: HashMap<u32, SocketId>,
     caches: Caches,
     plan: Arc<Plan>,
@@ -306,7 +306,7 @@ impl Server {
     }
 }
 
-/// Returns the number of a socket or connection for one query.
+/// Returns the index of a socket or connection for one query.
 fn line_of(socket: SocketId) -> u32 {
     socket.slot.single().expect("each query of a walk has its own")
 }

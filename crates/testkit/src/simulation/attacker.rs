@@ -320,7 +320,7 @@ impl Attacker<'_> {
     }
 }
 
-/// A set of a zone under another name.
+/// An RRset of a zone under another owner.
 struct Moved<'z> {
     zone: &'z Zone,
     set: &'z Set,

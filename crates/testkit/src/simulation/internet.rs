@@ -159,8 +159,8 @@ impl Internet {
         self.servers.iter_mut().for_each(|server| server.behaviour = Behaviour::Good);
     }
 
-    /// Breaks some servers and repairs others. The first one of each zone stays good, and none
-    /// lies.
+    /// Breaks some servers and repairs others. The first server of each zone keeps behaving well,
+    /// and no server becomes hostile.
     pub(super) fn wear(&mut self, chance: &mut Chance) {
         use Behaviour::{Good, Refuses, Silent, Slow, Truncates, Upward, WithoutEdns};
         let kinds = [Good, Good, Good, Silent, Refuses, Upward, Truncates, WithoutEdns, Slow];

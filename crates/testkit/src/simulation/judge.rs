@@ -1,4 +1,4 @@
-//! The judgement of an answer: it is compared with the zones, link by link.
+//! The judgement of an answer: each link of its chain of aliases is compared with the zones.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,8 @@ pub(super) type Found = (Fault, String);
 /// The conditions of a judgement, in addition to the question.
 pub(super) struct Judge<'i> {
     pub(super) internet: &'i Internet,
-    /// Whether there is no excuse outside the internet: no datagram is lost and the clock is right.
+    /// Whether nothing outside the internet excuses a failure: no datagram is lost and the clock is
+    /// right.
     pub(super) is_sound: bool,
     /// Whether an attacker may have changed the caches.
     pub(super) is_attacked: bool,

@@ -127,7 +127,7 @@ pub struct Wrong {
     pub fault: Fault,
     /// The question, such as "www.example. A".
     pub question: String,
-    /// The number of the question in the simulation, from 0.
+    /// The index of the question in the simulation.
     pub number: usize,
     /// A description.
     pub what: String,

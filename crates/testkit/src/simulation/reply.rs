@@ -36,8 +36,8 @@ pub(super) struct Part {
 pub(super) enum Signer {
     /// Glue, delegations, synthesised aliases and signatures are unsigned.
     Nobody,
-    /// The zone with this number, with the owner that the zone has: for a wildcard the wildcard
-    /// itself.
+    /// The zone with this index, and the owner of the RRset in the zone. For a wildcard, this is
+    /// the wildcard itself.
     Zone(usize, Wire),
 }
 

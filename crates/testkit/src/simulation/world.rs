@@ -26,7 +26,7 @@ const START_MS: u64 = 1_000_000;
 const MAX_ANSWER_MS: u64 = 10_000;
 /// Maximum number of queries to servers for one question.
 const MAX_QUERIES: u64 = 64;
-/// Minimum number of turns of the clients.
+/// Minimum number of rounds in which clients send questions.
 const MIN_TURNS: u64 = 6;
 const MORE_TURNS: u64 = 10;
 /// Maximum number of workers that share the caches.
@@ -35,7 +35,8 @@ const MAX_WORKERS: u64 = 3;
 /// the longest memory of a failure or of a server's behaviour.
 const AFTERMATH_MS: u64 = 2 * MAX_TTL_SECS as u64 * 1_000;
 
-/// The number of a socket or connection, and how many were opened before it: numbers are reused.
+/// The index of a socket or connection, and the number of those that were opened before it. Because
+/// indexes are reused, only both values together identify a connection.
 type Line = (u32, u64);
 
 #[derive(Clone, Debug)]

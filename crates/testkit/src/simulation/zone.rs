@@ -32,7 +32,7 @@ pub(super) struct Zone {
     pub(super) is_secure: bool,
     /// The zone above, `None` for the root.
     pub(super) parent: Option<usize>,
-    /// The servers of the zone, by number.
+    /// The servers of the zone, by index.
     pub(super) servers: Vec<usize>,
     sets: Vec<Set>,
     chain: OnceCell<Chain>,
