@@ -43,7 +43,7 @@ const OPTIONAL_TABLES: [OptionalTable; 7] = [
     },
 ];
 
-/// A table that may be there without effect.
+/// A table that may be present without effect.
 struct OptionalTable {
     name: &'static str,
     keys: &'static [&'static str],

@@ -17,7 +17,8 @@ use super::spec::ListenerSpec;
 use super::validate::allow;
 use super::{AllowConfig, ServerConfig};
 
-/// Maximum number of listeners: each may double the number of client profiles.
+/// Maximum number of listeners. Each may double the number of client profiles: the combinations of
+/// client properties that the policy distinguishes.
 const MAX_LISTENERS: usize = 64;
 
 /// One `[[listener]]`.
@@ -80,8 +81,8 @@ pub enum AddressAllow<'c> {
 }
 
 impl ServerConfig {
-    /// Returns all addresses that are served, each once. The index of an address in this list is
-    /// its number in the whole server.
+    /// Returns all addresses that are served, each once. The index of an address in this list
+    /// identifies it in the whole server.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.open_addresses().into_iter().map(|one| one.address).collect()
     }
@@ -128,7 +129,7 @@ impl ServerConfig {
         all
     }
 
-    /// Returns the settings of client certificates at an address; `None` if it requests no
+    /// Returns the settings of client certificates at an address; `None` if the address requests no
     /// certificate.
     pub fn client_certificates_at(&self, one: &OpenAddress) -> Option<&ClientCertificates> {
         let of_listener = one.listener.as_deref().and_then(|name| self.listener(name));
@@ -188,7 +189,7 @@ impl ServerConfig {
         for listener in &self.listeners {
             listener.encrypted.iter().for_each(|one| add(*one, Some(listener)));
         }
-        // HTTP/3 comes last, so that the other addresses keep their numbers when it is turned on or
+        // HTTP/3 comes last, so that the other addresses keep their indexes when it is turned on or
         // off.
         let h3 = |one: &Listen| Listen { protocol: Protocol::H3, ..*one };
         let is_https = |one: &&Listen| self.h3 && one.protocol == Protocol::Https;

@@ -9,9 +9,9 @@ const VARIABLE: &str = "AVOCET_CONFIG";
 /// The file of a server that runs as a service.
 const STANDARD: &str = "/etc/avocet/avocet.toml";
 
-/// Returns the configuration file of a command: the given one, else that of `AVOCET_CONFIG`, else
-/// `/etc/avocet/avocet.toml` if it exists. `None` means that all settings have their defaults. An
-/// empty variable selects `None`.
+/// Returns the configuration file of a command: the given file, otherwise the file that
+/// `AVOCET_CONFIG` names, otherwise `/etc/avocet/avocet.toml` if it exists. `None` means that all
+/// settings have their defaults. An empty variable selects `None`.
 pub fn find(given: Option<&Path>) -> Option<PathBuf> {
     choose(given, env::var_os(VARIABLE), Path::new(STANDARD))
 }

@@ -39,8 +39,9 @@ pub(super) fn check(sets: &Sets, places: &HashMap<Name, Range<usize>>, check: &m
     }
 }
 
-/// Returns the loops of CNAME records, each by the first of its owners in the order of names, and
-/// beginning with it. Follows each record once, so that the work grows with their number.
+/// Returns the loops of CNAME records. Each loop begins with the first of its owners in the order
+/// of names, which is also its key. Follows each record once, so that the work is linear in the
+/// number of records.
 fn cycles(sets: &Sets) -> BTreeMap<&Name, Vec<&Name>> {
     let (mut cycles, mut followed) = (BTreeMap::new(), HashSet::new());
     for (start, _) in sets.keys().filter(|(_, rtype)| *rtype == Rtype::CNAME) {

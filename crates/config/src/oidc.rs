@@ -30,11 +30,11 @@ pub struct OidcConfig {
     pub name_claim: String,
     /// The claim with the groups or roles of a user.
     pub role_claim: String,
-    /// The values of that claim that make a user admin.
+    /// The values of the claim with groups or roles that make a user admin.
     pub admins: Vec<String>,
-    /// The values of that claim that make a user operator.
+    /// The values of the claim with groups or roles that make a user operator.
     pub operators: Vec<String>,
-    /// The values of that claim that make a user viewer.
+    /// The values of the claim with groups or roles that make a user viewer.
     pub viewers: Vec<String>,
 }
 

@@ -53,8 +53,8 @@ pub struct PolicyConfig {
     /// The names that may have private addresses, in wire form; `None` if there is no protection
     /// against rebinding.
     pub rebinding: Option<Vec<Box<[u8]>>>,
-    /// The identity of a device that decides if its word and its address belong to different
-    /// clients.
+    /// Whether the identifier that a device sends or the address of the device decides, if they
+    /// belong to different clients.
     pub id_precedence: IdPrecedence,
     /// The lease file of the DHCP server.
     pub leases: Option<PathBuf>,
@@ -479,7 +479,7 @@ impl PolicyConfig {
         sets
     }
 
-    /// Returns the names of the lists in the order of their numbers.
+    /// Returns the names of the lists in the order of their indexes.
     pub fn list_names(&self) -> Vec<String> {
         self.lists.iter().map(|list| list.name.clone()).collect()
     }
@@ -560,8 +560,8 @@ pub(super) fn all<S, T: Named>(
     all
 }
 
-/// Returns the `name` of a table. A table without a name is a fault. It gets its number as the
-/// name, so that its other keys are checked.
+/// Returns the `name` of a table. A table without a name is a fault. Such a table gets its number
+/// as its name, so that its other keys are checked.
 pub(super) fn name(header: &TableHeader, setting: Setting<String>, check: &mut Check) -> String {
     let nameless = || format!("#{}", header.number);
     let Some((at, name)) = check.need("name", &header.at, setting) else { return nameless() };
@@ -628,7 +628,8 @@ fn client(header: &TableHeader, spec: ClientTable, check: &mut Check) -> ClientS
     ClientSpec { name, ids: ids.into_iter().map(Spanned::into_inner).collect(), groups }
 }
 
-/// Reads a rule. The condition is checked even if the action is invalid, and the reverse.
+/// Reads a rule. The condition is checked even if the action is invalid, and the action even if the
+/// condition is invalid.
 fn rule(header: &TableHeader, spec: RuleTable, check: &mut Check) -> PlacedRule {
     let name = name(header, spec.name, check);
     let (when_at, action_at, time_zone) =

@@ -33,7 +33,7 @@ pub struct QueryLogConfig {
     pub retention_bytes: u64,
     /// The outcomes whose entries are removed earlier.
     pub retention_outcomes: Vec<KindDays>,
-    /// The amount that the log stores about clients without their own setting.
+    /// The details that the log stores about clients without their own setting.
     pub privacy: Privacy,
     /// The privacy of each `[[client]]`, by name.
     pub clients: Vec<NamedPrivacy>,

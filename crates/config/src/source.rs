@@ -93,7 +93,7 @@ pub(super) struct Parsed {
     pub(super) spec: Spec,
     /// The faults of unknown keys and of tables of the wrong type.
     pub(super) faults: Vec<SettingFault>,
-    /// Whether the file has no key. Variables may have keys.
+    /// Whether the file sets no key. Variables may still set keys.
     pub(super) is_bare: bool,
 }
 

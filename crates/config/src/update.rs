@@ -20,7 +20,8 @@ pub struct UpdateRule {
     /// The folded name of the key, in wire form.
     key: Box<[u8]>,
     names: UpdateNames,
-    /// The types that the key may change; empty for all types that need no mention.
+    /// The types that the key may change; empty for all types except those that must be named
+    /// explicitly.
     types: Vec<Rtype>,
 }
 

@@ -160,7 +160,8 @@ impl FromText for AnnouncedH3 {
 }
 
 impl TlsPeer {
-    /// Returns the number of the peer. Equal peers have the same number in all configurations.
+    /// Returns the identifier of the peer. Equal peers have the same identifier in all
+    /// configurations.
     pub fn id(&self) -> PeerId {
         // The hasher has no random key, so that a reload keeps connections. All input comes from
         // the operator.

@@ -11,7 +11,8 @@ use super::check::Check;
 use super::error::SettingError;
 use super::setting::{FromText, List, Setting, Text};
 
-/// Maximum number of different items of all views: each may double the number of client profiles.
+/// Maximum number of different items of all views. Each may double the number of client profiles:
+/// the combinations of client properties that the policy distinguishes.
 pub const MAX_VIEW_ITEMS: usize = 64;
 /// The prefix of the name of a listener.
 const LISTENER: &str = "listener:";

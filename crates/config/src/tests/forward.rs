@@ -454,7 +454,7 @@ fn servers_with_quic_are_written_like_those_with_tls_and_https() {
         assert!(effective.contains(&format!("\"{shown}\"")), "{effective}");
         assert_eq!(read_with(&effective, &[]).unwrap().forwards, config.forwards);
     }
-    // One server with two protocols counts as two servers, with different numbers.
+    // One server with two protocols counts as two servers, with different identifiers.
     let both = "upstreams = [\"quic://192.0.2.1\", \"tls://192.0.2.1\", \"h3://192.0.2.1\", \
                 \"https://192.0.2.1\"]";
     let numbers: HashSet<_> = rule(both).peers().map(|peer| peer.id()).collect();
