@@ -95,7 +95,7 @@ impl Check {
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// Returns the addresses without duplicates; `None` if the key is not set.
+    /// Returns the addresses without duplicates; empty if the key is not set.
     pub(super) fn addresses(
         &mut self,
         setting: Setting<List<Text<SocketAddr>>>,

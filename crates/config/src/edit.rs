@@ -78,8 +78,8 @@ pub enum EditError {
 /// Returns the text with all edits, in order.
 ///
 /// # Errors
-/// The text, a key or a value is malformed, a key to remove is missing, or a group or rule names a
-/// client that is removed.
+/// The text, a key or a value is malformed, a key to remove is missing, the tables are in an array
+/// of inline tables, or a group or rule names a client that the edits rename or remove.
 pub fn edited(text: &str, edits: &[KeyEdit<'_>]) -> Result<String, EditError> {
     let (mark, text) = match text.strip_prefix(BYTE_ORDER_MARK) {
         Some(rest) => (BYTE_ORDER_MARK, rest),

@@ -1,4 +1,4 @@
-//! `[[pool]]`: names that follow the health of their hosts.
+//! `[[pool]]`: names with addresses that depend on the health of their hosts.
 
 use std::net::IpAddr;
 use std::ops::Range;

@@ -35,7 +35,7 @@ pub struct ProbeConfig {
     pub interval_secs: u32,
     /// Milliseconds after which a probe has failed.
     pub timeout_ms: u32,
-    /// Number of results that change the health.
+    /// The numbers of results that change the health.
     pub thresholds: Thresholds,
 }
 

@@ -70,7 +70,8 @@ fn limit_lists(draft: &mut Draft) {
     draft.lists = kept;
 }
 
-/// Checks the numbers of the entries that cannot be dropped without a change to other entries.
+/// Checks the numbers of lists, groups, clients and rules. Others may refer to them, so none is
+/// dropped.
 fn check_counts(path: &str, draft: &Draft) -> Result<(), Error> {
     for (count, most, what) in [
         (draft.lists.len(), MAX_LISTS, "lists"),

@@ -44,7 +44,7 @@ pub(crate) struct NamedServer {
 /// Parses a server. The transport is encrypted if the text or `carrier` says so.
 ///
 /// # Errors
-/// The name has no address.
+/// The name cannot be resolved, or has no address.
 pub(crate) fn parse_named(text: &str, carrier: Carrier) -> Result<NamedServer, LoadError> {
     let prefixes = [
         (TLS_PREFIX, Carrier::Tls),
@@ -94,7 +94,7 @@ fn host(text: &str) -> String {
 /// `[2001:db8::1]:5300` or a host name.
 ///
 /// # Errors
-/// The name has no address.
+/// The name cannot be resolved, or has no address.
 pub(crate) fn parse_server(text: &str) -> Result<SocketAddr, LoadError> {
     parse_with_port(text, DNS_PORT)
 }

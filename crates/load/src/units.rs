@@ -7,7 +7,7 @@ use crate::error::LoadError;
 /// Parses a duration such as `10s`, `250ms`, `50us`, `5m` or `2h`.
 ///
 /// # Errors
-/// The text is not a positive number with one of these units.
+/// The text is not a positive number with one of these units, or the duration is too long.
 pub(crate) fn duration(text: &str) -> Result<Duration, LoadError> {
     let digits = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

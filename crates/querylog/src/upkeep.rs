@@ -138,7 +138,8 @@ impl Upkeep {
     /// which the writer appends.
     ///
     /// # Errors
-    /// A file cannot be read or written. The file stays unchanged, and further steps skip it.
+    /// The directory cannot be read, or a file cannot be read, written or deleted. A file that
+    /// cannot be sealed, merged or rewritten stays unchanged, and further steps skip it.
     pub fn step(&mut self, now_us: u64) -> Result<bool, LogError> {
         let mut listing = Listing::read(&self.directory)?;
         if let Some(replaced) = listing.replaced.first() {

@@ -136,7 +136,8 @@ impl Writer {
     /// Adds an entry to the batch, and writes the batch as a block if it is full.
     ///
     /// # Errors
-    /// A block cannot be written. Its entries are lost and counted.
+    /// A block or the roll-ups cannot be written. The entries of a block that cannot be written are
+    /// lost and counted.
     pub fn add(
         &mut self,
         entry: &Entry<'_>,
@@ -151,7 +152,8 @@ impl Writer {
     /// and starts the next file of the head.
     ///
     /// # Errors
-    /// A file cannot be written. The entries of the block are lost and counted.
+    /// A file cannot be written, or another program deleted the file of the head. Lost entries are
+    /// counted.
     pub fn tick(&mut self, now_us: u64) -> Result<(), LogError> {
         self.taken.note(self.next_id + self.collector.batch.rows.len() as u64);
         // The work is also due if the clock was set back.

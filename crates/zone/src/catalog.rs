@@ -58,7 +58,8 @@ pub enum CatalogFault {
 /// Reads the members of a catalog, in the order of their unique labels.
 ///
 /// # Errors
-/// The zone is no catalog, or is broken (RFC 9432 §4.1).
+/// The zone has no version or an unsupported one, a member has several PTR records, a zone is
+/// listed twice, or there are too many members (RFC 9432 §4.1).
 pub fn catalog_members(zone: &HostedZone) -> Result<Vec<CatalogMember>, CatalogFault> {
     let apex = zone.apex().wire();
     check_version(zone, apex)?;

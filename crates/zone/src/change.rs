@@ -205,7 +205,7 @@ impl ZoneChange {
         self.removed.octets.len() + self.added.octets.len()
     }
 
-    /// Returns the number of removed and added records.
+    /// Returns the numbers of removed and added records.
     #[must_use]
     pub const fn size(&self) -> ChangeSize {
         ChangeSize {

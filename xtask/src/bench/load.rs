@@ -173,8 +173,7 @@ fn ask(
     }
 }
 
-/// Returns the number of answers per second in a closed loop of blast, which reaches higher rates
-/// than dnsperf.
+/// Measures the rate of answers in a closed loop of blast, which reaches higher rates than dnsperf.
 pub(super) fn capacity(setup: &Setup, workload: Workload, secs: u64) -> Result<Load, String> {
     Generator::Blast.ask(setup, &questions(setup, workload, Pace::Window { secs }))
 }

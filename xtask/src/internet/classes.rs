@@ -24,7 +24,7 @@ pub(super) struct Class {
     differs: Option<String>,
     got: Option<String>,
     expected: Option<String>,
-    /// The reason why this is not a fault, with the section of the RFC.
+    /// The reason why these differences are not a fault, with the section of the RFC.
     reason: String,
 }
 

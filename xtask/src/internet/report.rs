@@ -78,7 +78,8 @@ pub(super) fn judge(
 }
 
 impl Findings {
-    /// Returns the number of differences by class, and some of the unexplained differences.
+    /// Returns a text with the number of differences by class, and with some of the unexplained
+    /// differences.
     pub(super) fn details(&self) -> String {
         let mut text = String::new();
         for (class, count) in &self.explained {
@@ -145,7 +146,8 @@ pub(super) fn table(runs: &[Run], findings: &[Findings]) -> String {
     text
 }
 
-/// Returns the number of queries of each server to the name servers, for the most frequent types.
+/// Returns a text with the number of queries of each server to the name servers, for the most
+/// frequent types.
 pub(super) fn upstream(runs: &[Run]) -> String {
     let mut text = String::new();
     for run in runs {

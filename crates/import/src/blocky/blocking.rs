@@ -126,7 +126,8 @@ fn named_lists(
             one => vec![one],
         };
         for source in &sources {
-            // A YAML block scalar ends with a line break, even if it has only one line.
+            // A text that contains a line break is the list itself. A YAML block scalar ends with a
+            // line break, even if it has only one line.
             let is_inline = source.as_str().is_some_and(|text| text.contains('\n'));
             let Some(source) = shown(source) else {
                 draft.note(&origin, "neither text nor an address");

@@ -102,7 +102,7 @@ fn beside(path: &str, written: &str) -> String {
     }
 }
 
-/// Returns the addresses of `local-address` with the port of `local-port`.
+/// Sets the listeners to the addresses of `local-address`, with the port of `local-port`.
 fn listeners(settings: &mut Vec<Setting>, any: &[&str], draft: &mut Draft) {
     let port = take(settings, "local-port").and_then(|port| port.value.parse().ok()).unwrap_or(53);
     let written = take(settings, "local-address");

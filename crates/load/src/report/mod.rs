@@ -405,8 +405,8 @@ impl Latency {
     }
 }
 
-/// Returns the shares at which the curve has points: five for each halving of the rest, up to all
-/// but one in a million.
+/// Returns the shares at which the curve has points. Five points halve the share of the remaining
+/// queries; after the last point, one query in a million remains.
 fn curve_shares() -> impl Iterator<Item = f64> {
     const LAST: i32 = 100;
     (0..=LAST).map(|step| 1.0 - 2f64.powf(-f64::from(step) / 5.0))

@@ -9,7 +9,8 @@ use crate::Chance;
 
 /// TTLs of sets, in seconds.
 const TTLS_SECS: [u32; 4] = [0, 20, 300, 3_600];
-/// Number of names in every zone that clients query for. Some of them exist.
+/// The labels of the names that clients query for in each zone, relative to its apex. Some of these
+/// names exist.
 const ASKED: [&[&[u8]]; 12] = [
     &[],
     &[b"www"],

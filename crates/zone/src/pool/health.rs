@@ -189,7 +189,7 @@ pub enum MemberControl {
     Up,
     /// No answer contains the address.
     Down,
-    /// Answers contain the address only if no other one is usable.
+    /// Answers contain the address only if no other address is usable.
     Drain,
 }
 

@@ -60,8 +60,8 @@ pub enum UntrustedReply {
 /// Verifies a request, and returns the signer of the reply.
 ///
 /// # Errors
-/// The key is not known, or the MAC, the time or the length of the MAC is wrong. They are checked
-/// in this order (RFC 8945 §5.2).
+/// The key is not known, the MAC has an invalid length, the MAC does not match, the time differs
+/// too much, or the MAC is truncated. They are checked in this order (RFC 8945 §5.2).
 pub fn verify_request(
     message: &[u8],
     record: &TsigRecord<'_>,
