@@ -255,7 +255,7 @@ fn server_address(text: &str, at: Range<usize>, check: &mut Check) -> Option<Soc
     None
 }
 
-/// Returns the table in the form of the file.
+/// Returns the table in the syntax of the configuration file.
 pub(super) fn shown(acme: Option<&AcmeConfig>) -> Table {
     let of = |part: fn(&AcmeConfig) -> Value, default: Value| acme.map_or(default, part);
     let path = |path: &Path| Value::from(path.to_string_lossy().into_owned());

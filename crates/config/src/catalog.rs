@@ -120,7 +120,7 @@ pub(super) fn role(settings: CatalogSettings, check: &mut Check) -> CatalogRole 
     }
 }
 
-/// Returns the settings in the form of the file.
+/// Returns the settings in the syntax of the configuration file.
 pub(super) fn shown(role: &CatalogRole) -> [(String, Value); 3] {
     let kind = match role {
         CatalogRole::Consumer => "consumer",

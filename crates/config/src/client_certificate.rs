@@ -72,7 +72,7 @@ pub(super) fn read(
     Some(ClientCertificates { ca: ca?, presence: presence.unwrap_or_default() })
 }
 
-/// Adds the keys to a table, in the form of the file.
+/// Adds the keys to a table, in the syntax of the configuration file.
 pub(super) fn show(clients: Option<&ClientCertificates>, out: &mut Table) {
     let ca = clients.map_or_else(String::new, |one| one.ca.to_string_lossy().into_owned());
     let presence = match clients.map(|one| one.presence).unwrap_or_default() {

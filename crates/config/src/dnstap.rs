@@ -64,7 +64,7 @@ fn output(setting: Setting<String>, check: &mut Check) -> Option<TapOutput> {
     found
 }
 
-/// Returns the table in the syntax of the file.
+/// Returns the table in the syntax of the configuration file.
 pub(super) fn shown(dnstap: &DnstapConfig) -> Table {
     let output = dnstap.output.as_ref().map(ToString::to_string).unwrap_or_default();
     let entries: [(&str, Value); 2] =

@@ -111,7 +111,7 @@ fn add<T: PartialEq>(all: &mut Vec<T>, item: T) -> bool {
     is_new
 }
 
-/// Returns the table in the form of the file.
+/// Returns the table in the syntax of the configuration file.
 pub(super) fn shown(home_ca: Option<&HomeCaConfig>) -> Table {
     let names = home_ca.map_or_else(Vec::new, |ca| {
         let addresses = ca.addresses.iter().map(ToString::to_string);

@@ -109,7 +109,7 @@ fn secret(path: &Path, at: Range<usize>, check: &mut Check) -> Option<Zeroizing<
     Some(secret)
 }
 
-/// Returns the table in the form of the file, without the secret.
+/// Returns the table in the syntax of the configuration file, without the secret.
 pub(super) fn shown(key: &KeyConfig) -> Value {
     let entries: [(&str, Value); 3] = [
         ("name", shown_name(key.key.name().wire()).into()),

@@ -126,7 +126,7 @@ pub(super) fn is_readable_on_the_way(url: &str) -> bool {
     !is_loopback && host != "localhost"
 }
 
-/// Returns the table in the form of the file.
+/// Returns the table in the syntax of the configuration file.
 pub(super) fn shown(oidc: Option<&OidcConfig>) -> Table {
     let text = |text: Option<&str>| Value::from(text.unwrap_or_default());
     let texts = |texts: Option<&Vec<String>>| Value::from(texts.cloned().unwrap_or_default());

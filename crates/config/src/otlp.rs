@@ -264,7 +264,7 @@ fn few<T: super::setting::Value>(setting: Setting<List<T>>, check: &mut Check) -
     items.into_iter().map(Spanned::into_inner).collect()
 }
 
-/// Returns the table in the syntax of the file, without the values of header fields.
+/// Returns the table in the syntax of the configuration file, without the values of header fields.
 pub(super) fn shown(otlp: &OtlpConfig) -> Table {
     let path = |path: Option<&Path>| {
         Value::from(path.map_or_else(String::new, |path| path.to_string_lossy().into_owned()))
@@ -280,7 +280,7 @@ pub(super) fn shown(otlp: &OtlpConfig) -> Table {
     ])
 }
 
-/// Returns a `[[trace]]` in the syntax of the file.
+/// Returns a `[[trace]]` in the syntax of the configuration file.
 pub(super) fn shown_rule(rule: &TraceRule) -> Value {
     let names: Vec<_> = rule.names.iter().map(|name| shown_name(name)).collect();
     let clients: Vec<_> = rule.clients.iter().map(ToString::to_string).collect();

@@ -319,7 +319,7 @@ fn different(
     kept
 }
 
-/// Returns a table in the syntax of the file.
+/// Returns a table in the syntax of the configuration file.
 pub(super) fn shown(pool: &PoolConfig) -> Value {
     let (mode, answers) = match pool.rule.mode {
         PoolMode::All => ("all", None),

@@ -476,7 +476,7 @@ fn query(spec: &mut PoolSpec, pool: &[u8], check: &mut Check) -> Option<ProbeQue
     Some(ProbeQuery { name, rtype, rcode, data: answer.map(|_| data.into()) })
 }
 
-/// Adds the keys about probes to a table in the syntax of the file.
+/// Adds the keys about probes to a table in the syntax of the configuration file.
 pub(super) fn shown(probe: &ProbeConfig, put: &mut impl FnMut(&str, Value)) {
     put("probe", probe.kind.name().into());
     if let ProbePort::Known(port) = probe.kind.port() {

@@ -81,7 +81,7 @@ impl AvoidPorts {
     /// The default value: only the built-in list.
     const DEFAULT: Self = Self { registered: true, ranges: Vec::new() };
 
-    /// Returns the items of `avoid-ports` in the form of the file.
+    /// Returns the items of `avoid-ports` in the syntax of the configuration file.
     pub(super) fn shown(&self) -> Vec<String> {
         let registered = self.registered.then(|| REGISTERED.to_owned());
         registered.into_iter().chain(self.ranges.iter().map(ToString::to_string)).collect()

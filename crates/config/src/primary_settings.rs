@@ -93,7 +93,7 @@ fn key_of(
     None
 }
 
-/// Adds the settings to the table of a zone, in the form of the file.
+/// Adds the settings to the table of a zone, in the syntax of the configuration file.
 pub(super) fn show(primaries: &Primaries, out: &mut Table) {
     let Primaries { servers, key, tls } = primaries;
     let texts = servers.iter().map(|one| Value::from(one.to_string()));

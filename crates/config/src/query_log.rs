@@ -179,7 +179,7 @@ fn retention_outcomes(
     all
 }
 
-/// Returns the table in the syntax of the file.
+/// Returns the table in the syntax of the configuration file.
 pub(super) fn shown(log: &QueryLogConfig) -> Table {
     let directory = log.directory.as_ref().map(|path| path.display().to_string());
     let outcomes = log.retention_outcomes.iter();

@@ -316,7 +316,7 @@ pub(super) fn chosen(
     }
 }
 
-/// Returns a table in the syntax of the file.
+/// Returns a table in the syntax of the configuration file.
 pub(super) fn shown(policy: &SigningPolicy) -> TomlValue {
     let days = |secs: u64| i64::try_from(secs / u64::from(DAY)).unwrap_or(i64::MAX);
     let keys = &policy.keys;

@@ -34,7 +34,7 @@ enum UpdateNames {
     Exact(Box<[u8]>),
     /// This name and all names below it.
     Subtree(Box<[u8]>),
-    /// The name of the key.
+    /// Only the name that equals the name of the key.
     SelfName,
 }
 

@@ -145,7 +145,7 @@ pub(super) fn client_files(
     }
 }
 
-/// Adds the keys to the table of a rule, in the form of the file.
+/// Adds the keys to the table of a rule, in the syntax of the configuration file.
 pub(super) fn show(rule: &ForwardConfig, out: &mut Table) {
     let tls = &rule.tls;
     let authentication = match tls.authentication {

@@ -58,7 +58,7 @@ pub(super) fn web(spec: WebSpec, check: &mut Check) -> WebConfig {
     WebConfig { https, trusted_proxies }
 }
 
-/// Returns the table in the form of the file.
+/// Returns the table in the syntax of the configuration file.
 pub(super) fn shown(web: &WebConfig) -> Table {
     let text = |text: Option<String>| Value::from(text.unwrap_or_default());
     let path = |path: &PathBuf| path.to_string_lossy().into_owned();

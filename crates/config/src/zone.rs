@@ -480,7 +480,7 @@ fn update_rules(
     items.filter(has_key).map(|(_, rule)| rule).collect()
 }
 
-/// Returns a table in the syntax of the file.
+/// Returns a table in the syntax of the configuration file.
 pub(super) fn shown(zone: &ZoneConfig) -> Value {
     let rules = zone.allow_transfer.iter().map(|rule| Value::from(rule.to_string()));
     let notify = zone.notify.iter().map(|one| Value::from(one.to_string()));

@@ -131,7 +131,7 @@ fn text_of((at, url): (Range<usize>, String), check: &mut Check) -> Option<Strin
     Some(url)
 }
 
-/// Adds the settings to the table of a zone, in the form of the file.
+/// Adds the settings to the table of a zone, in the syntax of the configuration file.
 pub(super) fn show(source: Option<&ZoneUrl>, out: &mut Table) {
     let path = |path: Option<&PathBuf>| {
         Value::from(path.map_or_else(String::new, |path| path.to_string_lossy().into_owned()))

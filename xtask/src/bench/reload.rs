@@ -259,7 +259,7 @@ impl Site {
 struct Outcome {
     rate: u64,
     quiet: Vec<Load>,
-    /// The loads with a busy loop on the server's core.
+    /// The results with a busy loop on the server's core.
     busy: Vec<Load>,
     swapped: Vec<Load>,
     swaps: Vec<f64>,

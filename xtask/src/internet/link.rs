@@ -18,7 +18,8 @@ use crate::random::Random;
 const MOST_ON_THE_WAY: usize = 1024;
 /// Stack size of a thread. There is one thread per query in flight.
 const STACK_BYTES: usize = 128 * 1024;
-/// Maximum time that the server may take. It is local, so a later answer will not come.
+/// Maximum time that the server may take to answer. The server is local, so a later answer will not
+/// come.
 const SERVER_WITHIN: Duration = Duration::from_secs(2);
 
 /// The delay and the loss on all links.

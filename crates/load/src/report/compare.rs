@@ -470,8 +470,8 @@ mod tests {
     }
 
     /// Returns the runs of two sides that took 50 turns. The machine becomes slower and faster by a
-    /// tenth. Runs next to each other differ by 3 % in CPU time and by 12 % in the P99, the later
-    /// side also by the given factors.
+    /// tenth. Runs next to each other differ by 3 % in CPU time and by 12 % in the P99. The later
+    /// side also differs by the given factors.
     fn sides(seed: u64, cpu: f64, p99: f64) -> [Vec<Report>; 2] {
         let mut random = Random::new(seed);
         let mut sides = [taken_at(0, &[1.0; 50]), taken_at(3, &[1.0; 50])];

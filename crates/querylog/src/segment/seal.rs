@@ -154,7 +154,7 @@ impl Sealer {
     }
 }
 
-/// The tail of a file that is synced to the disk.
+/// The tail of a file, after the file was synced to the disk.
 struct Tail {
     octets: u64,
     crc: u32,
