@@ -105,7 +105,7 @@ pub(super) fn ask(
     session: Session,
     pace: Pace,
 ) -> Result<Load, String> {
-    // Except in `dot-new`, the connections stay open while the names are put into the cache.
+    // In each workload, the connections stay open while the names are put into the cache.
     let connections = match (workload, pace) {
         (_, Pace::Count { .. }) => "kept",
         (Workload::DotNew, _) => "new",

@@ -19,8 +19,8 @@ const LARGE_STRINGS: u32 = 12;
 /// The name, below the parent of a wildcard, to which the records of the wildcard are copied.
 pub(super) const REPLAYED: &str = "replayed.wild";
 
-/// The first labels of names whose answers depend on other zones, which may be faulty: aliases to
-/// other zones, and alias loops.
+/// Labels in names whose answers depend on other zones, which may be faulty: aliases to other
+/// zones, and alias loops.
 const LEADING_AWAY: &[&str] =
     &["loop", "far", "far-alias", "far-gone", "twice", "wfar", "away", "deep"];
 
