@@ -272,7 +272,7 @@ impl PoolRule {
     }
 }
 
-/// Chooses `most` consecutive positions. The first one differs for each value of `turn`.
+/// Chooses `most` consecutive positions. `turn` determines the first one.
 fn rotate(usable: u64, most: u32, turn: u64, choice: &mut PoolChoice) {
     let count = usable.count_ones();
     if count == 0 {
