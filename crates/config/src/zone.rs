@@ -432,7 +432,7 @@ fn file_name(zone: &ZoneId) -> String {
     if name.len() <= MAX_FILE_NAME {
         return name + "zone";
     }
-    // No other name has a tilde.
+    // Only the name of a file with a hash has a tilde.
     let hash = Parameters { iterations: 0, salt: &[] }.of_own(name.as_bytes());
     let hash: String = hash.iter().map(|octet| format!("{octet:02x}")).collect();
     format!("{}~{hash}.zone", &name[..MAX_FILE_NAME - hash.len() - 2])

@@ -52,8 +52,8 @@ impl Authorities {
         Ok(Self { daemons, traffic })
     }
 
-    /// Returns the number of queries that have arrived over UDP and TCP, whether they were answered
-    /// or not.
+    /// Returns the number of queries over UDP and TCP: those that name servers received, and those
+    /// that links lost or silent addresses received.
     pub(super) fn queries(&self) -> Result<Queries, String> {
         let mut queries = Queries {
             total: self.traffic.lost().load(Ordering::Relaxed),
