@@ -265,7 +265,7 @@ pub(super) fn listen_of_server(
     (plain, tls)
 }
 
-/// Returns the index of the first address with TLS.
+/// Returns the position in the file of the first address that serves TLS, HTTPS or QUIC.
 pub(super) fn first_tls(setting: &Setting<List<Text<Listen>>>) -> Option<Range<usize>> {
     let List(items) = setting.0.as_ref()?.value.as_ref().ok()?;
     let first = items.iter().find(|item| item.get_ref().0.protocol != Protocol::Plain)?;
