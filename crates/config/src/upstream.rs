@@ -143,7 +143,7 @@ impl FromText for ServerAddress {
     }
 }
 
-/// Returns the address of a server, with or without port.
+/// Parses the address of a server, with or without port.
 fn server(text: &str) -> Result<SocketAddr, Option<SettingError>> {
     server_address(text, interface_index).map_err(|fault| match fault {
         ServerFault::Form => None,
