@@ -22,8 +22,7 @@ use crate::validity::Validity;
 
 /// The protocols of DNS over HTTPS in ALPN (RFC 9113, RFC 9112), the preferred one first.
 pub const ALPN_DOH: [&[u8]; 2] = [ALPN_H2, b"http/1.1"];
-/// The protocol of HTTP/2 in ALPN (RFC 9113), the only one that the client side offers to a server
-/// of DNS over HTTPS.
+/// The protocol of HTTP/2 in ALPN (RFC 9113). For DNS over HTTPS, the client offers only this one.
 pub const ALPN_H2: &[u8] = b"h2";
 /// The protocol of DNS over TLS in ALPN (RFC 7858, RFC 7301).
 pub const ALPN_DOT: &[u8] = b"dot";
@@ -69,11 +68,12 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Reads a certificate with those of its issuers and its key, both in PEM form. Clients see the
-    /// certificate for `names`; if there are none, for the names in the certificate.
+    /// Reads a certificate, followed by the certificates of its issuers, and its key. Both texts
+    /// are in PEM form. Clients see the certificate for `names`; if there are none, for the names
+    /// in the certificate.
     ///
     /// # Errors
-    /// One of the texts is not in PEM form, or the two do not belong together.
+    /// One of the texts is not in PEM form, or the key belongs to another certificate.
     pub fn read(chain: &[u8], key: &[u8], names: &[String]) -> Result<Self, CertificateError> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
             .collect::<Result<_, _>>()
@@ -95,7 +95,7 @@ impl Certificate {
         Arc::new(SingleCertAndKey::from(self.key.clone()))
     }
 
-    /// Returns the certificate in DER, without the certificates of its issuers.
+    /// Returns the server's own certificate in DER, without the certificates of its issuers.
     pub fn first(&self) -> Option<&[u8]> {
         self.key.cert.first().map(|one| &one[..])
     }
@@ -113,8 +113,8 @@ impl Certificate {
         matches!(own, Some(Ok(own)) if own.verify_is_valid_for_subject_name(&name).is_ok())
     }
 
-    /// Returns the period of validity; `None` if the certificate does not have it in a form of RFC
-    /// 5280.
+    /// Returns the period of validity; `None` if the certificate does not state it in the form of
+    /// RFC 5280.
     pub fn validity(&self) -> Option<Validity> {
         self.validity
     }
@@ -127,28 +127,30 @@ pub fn own_names(certificate: &CertificateDer<'_>) -> Vec<String> {
 }
 
 thread_local! {
-    /// The word in the server name that the client of the current call has requested. For a
-    /// connection without buffers, rustls does not show the name.
+    /// The first label of the server name that the client requested, if a wildcard matches the
+    /// name: it identifies the device of the client. [`CertificateChoice`] sets the value while
+    /// rustls processes the ClientHello, because rustls does not show the server name of an
+    /// unbuffered connection.
     static WORD: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
 }
 
-/// Takes the word in the server name that a client has requested. Call it on the same thread, right
-/// after the ClientHello was processed.
+/// Takes the first label of the server name that a client requested, if a wildcard matches the
+/// name. Call it on the same thread, right after rustls has processed the ClientHello.
 pub(crate) fn take_word() -> Option<Box<[u8]>> {
     WORD.take()
 }
 
-/// The certificates that a listener shows.
+/// The certificates of a listener, from which it chooses one for each client.
 pub struct CertificateChoice {
     /// The certificates in the order of the configuration.
     all: Vec<Arc<CertifiedKey>>,
-    /// Indices into `all` by name. The names of wildcards are without their first label.
+    /// Indices into `all` by name. In `by_wildcard`, the names are without the label `*`.
     by_name: HashMap<String, Vec<usize>>,
     by_wildcard: HashMap<String, Vec<usize>>,
 }
 
 impl CertificateChoice {
-    /// Creates the set. Clients that request none of its names get the first certificate.
+    /// Creates the choice. A client that requests none of the names gets the first certificate.
     pub fn new(certificates: &[Certificate]) -> Self {
         let (mut by_name, mut by_wildcard) = (HashMap::new(), HashMap::new());
         for (place, certificate) in certificates.iter().enumerate() {
@@ -165,8 +167,8 @@ impl CertificateChoice {
         Self { all, by_name, by_wildcard }
     }
 
-    /// Returns the indices of the certificates for a name. If only a wildcard matches the name, its
-    /// first label names the device of the client.
+    /// Returns the indices of the certificates for a name. If only a wildcard matches the name, the
+    /// first label of the name identifies the device of the client.
     fn places(&self, name: &str) -> &[usize] {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         if let Some(places) = self.by_name.get(&name) {
@@ -196,8 +198,8 @@ impl ResolvesServerCert for CertificateChoice {
     }
 }
 
-/// The secrets of session tickets. New secrets are drawn every six hours, and each is accepted for
-/// twelve hours. One value serves all connections of a server.
+/// The secrets that encrypt session tickets. New secrets are drawn every six hours, and each is
+/// accepted for twelve hours. All connections of a server share one value.
 #[derive(Clone, Debug)]
 pub struct Tickets(Arc<dyn ProducesTickets>);
 
@@ -242,11 +244,12 @@ impl ClientAuthority {
 }
 
 /// Returns the configuration of a listener: TLS 1.3 and 1.2 (RFC 8446, RFC 5246), without early
-/// data. Tickets restore the proof of a client: `tickets` must not be those of a listener with
-/// other authorities.
+/// data. A session ticket also restores the verified client certificate, so `tickets` must not be
+/// shared with a listener that trusts other authorities.
 ///
 /// # Errors
-/// A part of the cryptography is missing, or there is no authority.
+/// The provider of cryptography does not suffice for these versions of TLS, or `clients` has no
+/// authority.
 pub fn listener(
     shown: Arc<CertificateChoice>,
     tickets: &Tickets,
@@ -261,7 +264,7 @@ pub fn listener(
     };
     let mut config = config.with_cert_resolver(shown);
     config.ticketer = tickets.0.clone();
-    // Tickets hold all state of a session.
+    // A ticket contains the whole state of its session, so the server stores none.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = alpn.iter().map(|one| one.to_vec()).collect();
     Ok(Arc::new(config))

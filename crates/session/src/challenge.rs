@@ -1,6 +1,6 @@
-//! Certificates that prove the control of names to an authority (TLS-ALPN-01, RFC 8737). The server
-//! shows them only to clients that speak no other protocol than `acme-tls/1`, and only while the
-//! authority checks the names.
+//! Certificates that prove to an ACME authority that this server controls a name (TLS-ALPN-01, RFC
+//! 8737). The server presents them only to clients that offer no other protocol than `acme-tls/1`,
+//! and only while the authority checks the names.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::tls::provider;
 /// The protocol of the proof in ALPN (RFC 8737 §3).
 pub const ALPN_ACME: &[u8] = b"acme-tls/1";
 
-/// The certificates that are shown at present, by host name in lower case.
+/// The certificates that the server presents at this time, by host name in lower case.
 #[derive(Clone, Default)]
 pub struct ChallengeCertificates(HashMap<String, Arc<CertifiedKey>>);
 
@@ -28,17 +28,19 @@ impl ChallengeCertificates {
     pub fn put(&mut self, name: &str, certificate: &[u8], key: &[u8]) -> Result<(), Error> {
         let chain = vec![CertificateDer::from(certificate.to_vec())];
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.to_vec()));
-        // The key is not compared with the certificate, whose critical extension rustls refuses.
+        // `CertifiedKey::new` does not compare the key with the certificate. A comparison would
+        // parse the certificate, and rustls refuses its critical extension.
         let key = CertifiedKey::new(chain, provider().key_provider.load_private_key(key)?);
         self.0.insert(name.to_ascii_lowercase(), Arc::new(key));
         Ok(())
     }
 }
 
-/// Presents proofs to authorities, and the usual certificates of a listener to all other clients.
+/// The choice of a certificate: ACME authorities get a proof, and all other clients get the usual
+/// certificates of the listener.
 struct WithProofs {
     proofs: Arc<ChallengeCertificates>,
-    /// The certificates for other clients; `None` if they get no connection.
+    /// The certificates for other clients; `None` refuses their handshakes.
     others: Option<Arc<dyn ResolvesServerCert>>,
 }
 
@@ -60,7 +62,7 @@ impl ResolvesServerCert for WithProofs {
     }
 }
 
-/// Returns the configuration of a listener that also shows proofs.
+/// Returns the configuration of a listener that also answers ACME authorities with `proofs`.
 pub fn with_proofs(
     listener: &ServerConfig,
     proofs: Arc<ChallengeCertificates>,
@@ -72,10 +74,11 @@ pub fn with_proofs(
     Arc::new(config)
 }
 
-/// Returns the configuration for clients that may see proofs and nothing else.
+/// Returns the configuration of a listener that only answers ACME authorities with `proofs`, and
+/// refuses all other clients.
 ///
 /// # Errors
-/// A part of the cryptography is missing.
+/// The provider of cryptography does not suffice for TLS 1.2 and 1.3.
 pub fn only_proofs(proofs: Arc<ChallengeCertificates>) -> Result<Arc<ServerConfig>, Error> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()?

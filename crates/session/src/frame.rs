@@ -41,13 +41,13 @@ const PREFIX: usize = 2;
 const FRAME_MAX: usize = PREFIX + u16::MAX as usize;
 
 /// Longest incomplete frame that is copied in front of the next read, so that one read takes
-/// everything. Longer ones are completed in place, because copying them for each segment would cost
-/// more.
+/// everything. A longer frame is completed where it is, because copying it for each segment would
+/// cost more.
 const COPIED_MAX: usize = 2048;
 
-/// Room added for one read after a longer incomplete frame. Memory exceeds the data that has
-/// arrived by at most this much. A client that sends single bytes causes the room to be cleared for
-/// each of them.
+/// Octets by which the buffer of a longer incomplete frame grows for one read, so that memory
+/// exceeds the received data by at most this much. The new octets are cleared before each read,
+/// even if a client sends only single bytes.
 const ROOM_MAX: usize = 8192;
 
 /// Capacity that a connection without pending data may keep.
@@ -76,10 +76,11 @@ impl Default for ReadBuffer {
 pub enum ReadState {
     /// All available octets were read: wait for more.
     Drained,
-    /// More may have arrived than one read takes: read again, now or after the other connections.
+    /// More data may have arrived than one read takes: read again, now or after the other
+    /// connections.
     More,
-    /// Delivery was stopped. Complete frames may still be buffered, which the poller does not
-    /// report: read again later.
+    /// Delivery was stopped, and complete frames may still be buffered. The poller does not report
+    /// them: read again later.
     Stopped,
     /// The other end has closed its side.
     Closed,
@@ -90,7 +91,8 @@ pub enum ReadState {
 pub struct FrameReader {
     /// Data received but not delivered: an incomplete frame or, after a stop, complete frames too.
     held: Vec<u8>,
-    /// Whether delivery of decrypted bytes was stopped, so that the bytes of further records wait.
+    /// Whether delivery of decrypted bytes was stopped, so that the data of further TLS records
+    /// must wait.
     is_stopped: bool,
 }
 
@@ -235,8 +237,8 @@ fn missing(bytes: &[u8]) -> Option<usize> {
     Some(usize::from(u16::from_be_bytes(*prefix)).saturating_sub(rest.len()))
 }
 
-/// Delivers the complete frames at the start of `bytes`. Returns the bytes they took, and whether
-/// `deliver` stopped.
+/// Delivers the complete frames at the start of `bytes`. Returns the number of bytes of these
+/// frames, and whether `deliver` stopped.
 fn deliver_frames(
     bytes: &[u8],
     deliver: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
@@ -272,14 +274,14 @@ pub enum WriteState {
     Blocked,
 }
 
-/// Bytes for a stream; some may be written already.
+/// Bytes to send on a stream. A part of them may be written already.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     pending: Vec<u8>,
     /// Bytes at the start of `pending` that are already written.
     written: usize,
-    /// Number of bytes at the start of a connection that get a record of their own if they are
-    /// encrypted.
+    /// Number of bytes at the start of a connection that need a TLS record of their own if the
+    /// stream is encrypted.
     apart: usize,
 }
 
@@ -289,14 +291,14 @@ impl Outgoing {
         Self { pending: Vec::new(), written: 0, apart: 0 }
     }
 
-    /// Puts octets in front of all others, before anything is written.
+    /// Puts octets in front of all other octets, before anything is written.
     pub(crate) fn begin_with(&mut self, octets: &[u8]) {
         self.pending.splice(..0, octets.iter().copied());
         self.apart = octets.len();
     }
 
     /// Returns the octets that are not written yet, for a layer that encrypts them. The first slice
-    /// is the beginning of the connection and needs a record of its own: Unbound 1.17 does not
+    /// is the beginning of the connection and needs a TLS record of its own: Unbound 1.17 does not
     /// notice data that follows in the same record.
     pub(crate) fn parts(&self) -> [&[u8]; 2] {
         let (apart, rest) = self.unwritten().split_at(self.apart);
@@ -308,7 +310,7 @@ impl Outgoing {
         &self.pending[self.written..]
     }
 
-    /// Returns the vector to append to.
+    /// Returns the buffer, so that the caller can append to it.
     pub(crate) fn end(&mut self) -> &mut Vec<u8> {
         &mut self.pending
     }
@@ -343,8 +345,8 @@ impl Outgoing {
         trim(&mut self.pending);
     }
 
-    /// Moves the rest to the front as soon as that halves the buffer: on average each byte moves at
-    /// most once.
+    /// Moves the unwritten bytes to the front once at least half of the buffer is written. On
+    /// average, each byte moves at most once.
     fn drop_written(&mut self) {
         if self.written * 2 >= self.pending.len() {
             self.pending.drain(..self.written);
@@ -415,7 +417,7 @@ impl FrameWriter {
         self.outgoing.write(stream)
     }
 
-    /// Returns the frames that wait, for a layer that encrypts them.
+    /// Returns the frames that are not sent yet, for a layer that encrypts them.
     pub(crate) fn out(&mut self) -> &mut Outgoing {
         &mut self.outgoing
     }
@@ -427,7 +429,8 @@ mod tests {
     use std::collections::VecDeque;
     use std::net::{TcpListener, TcpStream};
 
-    /// A stream that returns the segments one by one and then ends if `ended`, or else blocks.
+    /// A stream that returns one segment per read. After the last segment it ends if `ended`, and
+    /// blocks otherwise.
     struct Segments {
         segments: VecDeque<Vec<u8>>,
         ended: bool,
@@ -525,7 +528,7 @@ mod tests {
         assert!(read_all(&mut reader, &mut Segments::new([claim])).is_empty());
         assert_eq!(reader.held(), 12);
         assert!(reader.held.capacity() <= KEPT_CAPACITY, "{}", reader.held.capacity());
-        // While the rest trickles in, memory follows the data received.
+        // While the rest arrives, memory follows the received data.
         for arrived in (12..60_000).step_by(500) {
             read_all(&mut reader, &mut Segments::new([vec![7; 500]]));
             assert_eq!(reader.held(), arrived + 500);

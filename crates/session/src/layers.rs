@@ -1,10 +1,10 @@
-//! Properties that each layer has for all octets: the body of the fuzz target `layers`, which
-//! `cargo test` runs on its corpus and on mutations of it.
+//! Properties of each layer that hold for arbitrary octets. The fuzz target `layers` checks them,
+//! and `cargo test` checks them on the target's corpus and on mutations of it.
 //!
 //! The first octet of an input chooses the layer. The messages that the layer delivers must not
-//! depend on how its octets arrive, and the octets that it keeps and sends are bounded by them. If
-//! an input ends a connection, the pieces in which it arrives may decide where the connection ends.
-//! One delivery is then the beginning of the other.
+//! depend on how its octets arrive, and the input bounds the number of octets that it keeps and
+//! sends. If an input ends a connection, the pieces in which it arrives may decide where the
+//! connection ends. The messages of one connection are then the first messages of the other.
 
 use std::fmt::Debug;
 use std::ops::ControlFlow;
@@ -16,14 +16,14 @@ use crate::http::hpack::{self, FieldDecoder, FieldName, MAX_FIELDS, TABLE_SIZE};
 use crate::http::{AltSvc, Http, Http2Client, HttpMethod, HttpTarget, Replies, qpack};
 use crate::quic::doq::{DoqQuery, DoqReply, query_of};
 
-/// Lengths of pieces, in addition to whole messages.
+/// Lengths of the pieces in which an input arrives, besides the whole input at once.
 const PIECES: [usize; 2] = [1, 7];
-/// Number of octets that a connection sends by itself: settings, errors and its end.
+/// Number of octets that a connection sends without being asked: settings, errors and the end.
 const MAX_FIXED: usize = 16 << 10;
 /// Number of octets of the fields of a response and of the heads of its frames.
 const MAX_HEAD: usize = 256;
-/// Number of octets of a response without a query, for each octet of its request. A request may be
-/// short, because it may refer to the fields of an earlier one.
+/// Maximum number of octets of a response to a request without a query, for each octet of the
+/// request. The request may be short, because it may refer to the fields of an earlier one.
 const MAX_REFUSAL: usize = 10;
 /// A query for `a. A`.
 const QUERY: &[u8] = b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
@@ -55,7 +55,8 @@ struct Delivered {
     has_ended: bool,
 }
 
-/// Checks that the result of a reading does not depend on the length of pieces.
+/// Checks that the result of reading octets does not depend on the lengths of the pieces in which
+/// they arrive.
 fn same_in_pieces<T: Debug + PartialEq>(octets: &[u8], read: impl Fn(&[u8], usize) -> T) {
     let whole = read(octets, octets.len().max(1));
     for size in PIECES {
@@ -63,8 +64,8 @@ fn same_in_pieces<T: Debug + PartialEq>(octets: &[u8], read: impl Fn(&[u8], usiz
     }
 }
 
-/// Checks that the messages of a connection do not depend on the length of pieces. One of the two
-/// connections may end earlier.
+/// Checks that the messages of a connection do not depend on the lengths of the pieces. One of the
+/// two connections may end earlier.
 fn same_connection(octets: &[u8], read: impl Fn(&[u8], usize) -> Delivered) {
     let whole = read(octets, octets.len().max(1));
     for size in PIECES {
@@ -95,7 +96,7 @@ fn framing(octets: &[u8]) {
     });
 }
 
-/// Lets each second message wait for the next turn.
+/// Stops delivery after every second message.
 fn stop_at_each_second(count: usize) -> ControlFlow<()> {
     if count.is_multiple_of(2) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
@@ -120,7 +121,7 @@ fn http_server(octets: &[u8]) {
         for piece in octets.chunks(size) {
             let mut deliver = |message: &[u8], replies: &mut Replies<'_>| {
                 messages.push(message.to_vec());
-                // A reply as long as the query; each third query gets none.
+                // The reply is as long as the query. Each third query gets no reply.
                 if messages.len().is_multiple_of(3) {
                     replies.refuse();
                 } else {
@@ -142,7 +143,8 @@ fn http_server(octets: &[u8]) {
 
 fn http_client(octets: &[u8]) {
     const QUERIES: usize = 4;
-    /// Number of attempts for a query, and the additional octets of a request.
+    /// Number of times that a query may be sent, and number of octets that a request adds to its
+    /// query.
     const TRIES: usize = 2;
     for method in [HttpMethod::Get, HttpMethod::Post] {
         same_connection(octets, |octets, size| {
@@ -169,7 +171,7 @@ fn h3_request(octets: &[u8]) {
         for piece in octets.chunks(size) {
             let taken = request.take(piece);
             assert!(request.held() <= octets.len());
-            // A rejected request is not read to its end, where it may have a fault too.
+            // The rest of a rejected request is not read, so a fault in it has no effect.
             if taken != Ok(None) {
                 return None;
             }

@@ -5,11 +5,12 @@
 //!   octets of a stream -- [`tls`], if encrypted -- [`frame`] or [`http`] -- messages
 //!   datagrams -- [`quic`] -- messages
 //! ```
-//! [`frame`] is the only code for frames (RFC 7766), [`http`] that for DNS over HTTPS (RFC 8484),
-//! [`quic`] that for DNS over QUIC (RFC 9250). [`session`] composes them with TLS for both ends of
-//! a connection. [`certificate`] reads the certificates that a TLS server shows, [`proof`] reads
-//! what the certificate of a client proves, [`trust`] decides what a client accepts, [`validity`]
-//! reads when a certificate expires. The caller passes any [`Read`](std::io::Read) and
+//! [`frame`] splits streams into messages (RFC 7766), [`http`] reads and writes DNS over HTTPS (RFC
+//! 8484), and [`quic`] DNS over QUIC (RFC 9250). [`session`] combines them with TLS for both ends
+//! of a connection. [`certificate`] reads the certificates that a TLS server presents, and
+//! [`challenge`] adds those for an ACME authority. [`proof`] reads what the certificate of a client
+//! proves, [`trust`] decides which servers a client accepts, and [`validity`] reads when a
+//! certificate expires. The caller passes any [`Read`](std::io::Read) and
 //! [`Write`](std::io::Write); nothing here waits or opens a socket.
 
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! Facts about the device of a client from the handshake. They are the identity that its
-//! certificate proves, once rustls has verified it, and the word in the requested server name.
+//! Facts about a client and its device from the TLS handshake: the identity in its certificate,
+//! which rustls has verified, and the device identifier in the requested server name.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use webpki::EndEntityCert;
 
 use crate::trust::{PIN_LEN, pin};
 
-/// Maximum number of names of a certificate that count, and octets of each.
+/// Maximum number of names of a certificate that are used, and of octets of each.
 const MAX_NAMES: usize = 16;
 const MAX_PROVEN_NAME: usize = 253;
 /// Tags of DER (X.690).
@@ -22,19 +22,20 @@ const IA5_STRING: u8 = 0x16;
 /// The type of a common name: 2.5.4.3.
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 
-/// Facts about a client and its device from the handshake.
+/// Facts about a client and its device from the TLS handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandshakeFacts {
-    /// Whether the client speaks TLS 1.2, and not 1.3.
+    /// Whether the client uses TLS 1.2 instead of 1.3.
     pub is_tls12: bool,
     /// The identity that the certificate of the client proves, if the client has shown one.
     pub proof: Option<ClientProof>,
-    /// The first label of the name of the server, if a wildcard of a certificate matches it.
+    /// The first label of the requested server name, if only a wildcard of a certificate matches
+    /// the name. The label identifies the device.
     pub word: Option<Box<[u8]>>,
 }
 
 impl HandshakeFacts {
-    /// Reads the certificate of a client. Returns `None` if there are no facts.
+    /// Collects the facts. Returns `None` if there are none.
     pub(crate) fn new(
         shown: Option<&CertificateDer<'_>>,
         word: Option<Box<[u8]>>,

@@ -1,6 +1,8 @@
-//! One connection with DNS messages, both ends of it: in frames, plain or in TLS; or in HTTP.
+//! One end of a connection with DNS messages: over TCP or TLS with a length in front of each
+//! message, or over HTTP.
 //!
-//! All messages that the peer pipelines take one read, and all that was pushed takes one write.
+//! One read takes all messages that the peer has pipelined, and one write sends all messages that
+//! were pushed.
 
 use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
@@ -27,15 +29,15 @@ pub struct Session<S> {
     /// Messages to send.
     messages: FrameWriter,
     tls: Option<Box<Tls<S>>>,
-    /// The server's end of HTTP; `None` for a connection with frames.
+    /// The server's end of HTTP; `None` without HTTP.
     http: Option<Box<Http>>,
-    /// Facts about the client's device from the handshake.
+    /// Facts about the client and its device from the TLS handshake.
     facts: Option<Arc<HandshakeFacts>>,
     /// The client's end of HTTP.
     asking: Option<Box<Http2Client>>,
 }
 
-/// Frames as a reader of plaintext.
+/// Reads messages with lengths from the plaintext.
 struct Framed<'s, D> {
     frames: &'s mut FrameReader,
     messages: &'s mut FrameWriter,
@@ -43,14 +45,14 @@ struct Framed<'s, D> {
     deliver: D,
 }
 
-/// HTTP that reads the plaintext of a connection.
+/// Reads requests over HTTP from the plaintext.
 struct InHttp<'s, D> {
     http: &'s mut Http,
     facts: &'s mut Option<Arc<HandshakeFacts>>,
     deliver: D,
 }
 
-/// Requests over HTTP as a reader of plaintext.
+/// Reads responses over HTTP from the plaintext.
 struct Asking<'s, D> {
     asking: &'s mut Http2Client,
     messages: &'s mut FrameWriter,
@@ -66,7 +68,7 @@ impl<D: FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>> PlaintextReader for A
         ControlFlow::Continue(())
     }
 
-    /// A client accepts all messages that arrive, because it has queried for them.
+    /// A client accepts all messages at once, because it has requested them.
     fn take(&mut self, octets: &[u8]) -> ControlFlow<()> {
         let Self { asking, messages, deliver } = self;
         asking.take(octets, &mut |message: &[u8]| {
@@ -149,8 +151,8 @@ impl ServerSession {
 }
 
 impl ServerSession {
-    /// Creates the session of a connection that a client has opened for HTTPS. The client learns
-    /// the port of HTTP/3; 0 for none.
+    /// Creates the session of a connection that a client has opened for HTTPS. The first response
+    /// announces the port `h3_port` of HTTP/3, if it is not 0.
     ///
     /// # Errors
     /// The configuration cannot be used.
@@ -181,7 +183,8 @@ impl ClientSession {
         Ok(Self { asking, ..Self::connect(config, name)? })
     }
 
-    /// Sends octets before all messages: encrypted, if there is TLS. Nothing may be written yet.
+    /// Sends octets before all messages, encrypted if the connection uses TLS. Nothing may be
+    /// written before this call.
     pub fn begin_with(&mut self, octets: &[u8]) {
         match &mut self.asking {
             Some(asking) => asking.out.begin_with(octets),
@@ -195,7 +198,7 @@ impl ClientSession {
         self.asking.as_mut()?.take_failure()
     }
 
-    /// Reports whether a query to a server of DNS over HTTPS has no response.
+    /// Reports whether a query to a server of DNS over HTTPS still waits for its response.
     pub fn is_owed(&self) -> bool {
         self.asking.as_ref().is_some_and(|asking| asking.is_owed())
     }
@@ -228,8 +231,8 @@ impl<S: Side> Session<S> {
     /// without a read.
     ///
     /// # Errors
-    /// An error of the stream, except for the absence of data, or an error of TLS. In the second
-    /// case, the alert has been written.
+    /// An error of the stream, except for the absence of data, or an error of TLS. After an error
+    /// of TLS, the alert has been written.
     #[inline]
     pub fn read(
         &mut self,
@@ -295,7 +298,7 @@ impl<S: Side> Session<S> {
         if message.is_empty() { replies.refuse() } else { replies.push(message) }
     }
 
-    /// Reports whether nothing can be read before an earlier request has its reply.
+    /// Reports whether an earlier request must get its reply before more can be read.
     #[inline]
     pub fn must_wait(&self) -> bool {
         self.http.as_ref().is_some_and(|http| http.must_wait())
@@ -380,15 +383,15 @@ impl<S: Side> Session<S> {
             || self.asking.as_ref().is_some_and(|asking| asking.is_partial())
     }
 
-    /// Returns the oldest request that waits for the client while other requests continue. It waits
-    /// for the rest of its body, or for the client to read the response. Only HTTP/2 has such
-    /// requests.
+    /// Returns the oldest request on which the server waits for the client while other requests
+    /// continue: for the rest of the body, or until the client reads the response. Only HTTP/2 has
+    /// such requests.
     pub fn oldest_owed(&self) -> Option<u32> {
         self.http.as_ref()?.oldest_owed()
     }
 
-    /// Returns a number that changes with each message, or part of one, that is handed to the
-    /// transport; data that the transport sends by itself does not change it.
+    /// Returns a counter that changes whenever a message or a part of a message is passed to the
+    /// transport, but not when the transport sends data of its own, such as settings.
     pub fn replied(&self) -> u32 {
         self.http.as_ref().map_or(self.messages.pushed(), |http| http.replied())
     }
@@ -419,7 +422,7 @@ impl<S: Side> Session<S> {
         self.tls.as_ref().is_some_and(|tls| tls.state().is_handshaking())
     }
 
-    /// Returns the form of the handshake, once it is complete.
+    /// Returns the kind of the handshake, once it is complete.
     pub fn handshake(&self) -> Option<HandshakeKind> {
         self.tls.as_ref()?.state().handshake_kind()
     }

@@ -1,7 +1,7 @@
-//! TLS over octets (RFC 8446, RFC 5246): a connection of rustls that owns no buffer.
+//! TLS without sockets (RFC 8446, RFC 5246): a connection of rustls that owns no buffer.
 //!
-//! Octets are decrypted where they arrived, so an idle connection holds its keys and nothing else.
-//! Only an incomplete record is kept until the next read.
+//! Octets are decrypted in the shared read buffer, so an idle connection only holds its keys. Only
+//! an incomplete record is kept until the next read.
 
 use std::ops::{ControlFlow, DerefMut};
 use std::sync::Arc;
@@ -29,14 +29,15 @@ const RECORD_OVERHEAD: usize = 64;
 /// Maximum number of octets of plaintext in a record.
 const RECORD_MAX: usize = 1 << 14;
 
-/// Returns the cryptography of all TLS sessions: aws-lc-rs, with X25519MLKEM768 first.
+/// Returns the provider of cryptography for all TLS sessions: aws-lc-rs, with X25519MLKEM768 as
+/// preferred key exchange.
 pub fn provider() -> Arc<CryptoProvider> {
     let groups =
         vec![kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1];
     Arc::new(CryptoProvider { kx_groups: groups, ..default_provider() })
 }
 
-/// An end of a TLS connection.
+/// One end of a TLS connection: the client or the server.
 pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
     /// The data of this side in rustls.
     type Data;
@@ -44,7 +45,7 @@ pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
     /// Whether this is the server's end.
     const IS_SERVER: bool;
 
-    /// Processes records up to the next state.
+    /// Processes records up to the next state of the connection.
     fn process<'c, 'i>(&'c mut self, octets: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
 }
 
@@ -68,21 +69,21 @@ impl Side for UnbufferedClientConnection {
     }
 }
 
-/// The reader of the plaintext of a connection.
+/// A reader of the plaintext of a connection.
 pub(crate) trait PlaintextReader {
-    /// Reports whether octets wait that were not processed because delivery was stopped.
+    /// Reports whether received octets wait because delivery was stopped.
     fn is_stopped(&self) -> bool;
     /// Processes the octets that an earlier break has left.
     fn resume(&mut self) -> ControlFlow<()>;
     /// Processes octets, or keeps them after a stop.
     fn take(&mut self, octets: &[u8]) -> ControlFlow<()>;
-    /// Reports whether the connection accepts nothing more.
+    /// Reports whether the reader accepts no more octets.
     fn has_ended(&self) -> bool;
-    /// Takes the facts about the client's device from the handshake, before any octets.
+    /// Takes the facts about the client and its device from the TLS handshake, before any octets.
     fn greet(&mut self, _facts: Option<Arc<HandshakeFacts>>) {}
 }
 
-/// The octets to send when the connection is writable.
+/// What to send when the connection can encrypt.
 #[derive(Clone, Copy)]
 enum Send<'p> {
     Nothing,
@@ -95,12 +96,12 @@ pub struct Tls<S> {
     side: S,
     /// An incomplete record or handshake message.
     held: Vec<u8>,
-    /// Records to send.
+    /// Encrypted records to send.
     sealed: Outgoing,
     /// Number of octets received before the handshake was complete.
     handshake_octets: usize,
     has_peer_closed: bool,
-    /// The word in the server name that a client has requested.
+    /// The device identifier in the requested server name.
     word: Option<Box<[u8]>>,
 }
 
@@ -117,7 +118,7 @@ impl<S: Side> Tls<S> {
         }
     }
 
-    /// Returns the state of the connection in rustls.
+    /// Returns the state that rustls keeps for the connection.
     pub fn state(&self) -> &CommonState {
         &self.side
     }
@@ -153,7 +154,7 @@ impl<S: Side> Tls<S> {
         })
     }
 
-    /// Takes the octets in `arrived`. The last `taken` of them are new, and those before them were
+    /// Takes the octets in `arrived`. The last `taken` octets are new, and those before them were
     /// held. Returns whether the reader has stopped.
     fn receive(
         &mut self,
@@ -163,7 +164,8 @@ impl<S: Side> Tls<S> {
     ) -> Result<bool, Error> {
         let mut stopped = false;
         let consumed = if self.side.is_handshaking() {
-            // Data directly after the handshake waits until the sender is known.
+            // Data that arrives right after the handshake waits until the facts about the client
+            // are known.
             let mut early = Vec::new();
             let consumed =
                 self.drive(arrived, Send::Nothing, &mut |octets| early.extend_from_slice(octets));
@@ -182,7 +184,7 @@ impl<S: Side> Tls<S> {
             let mut take = |octets: &[u8]| stopped |= reader.take(octets).is_break();
             self.drive(arrived, Send::Nothing, &mut take)?
         };
-        // Queries may follow the end of the handshake at once.
+        // The first queries may be in the same octets as the end of the handshake.
         if self.side.is_handshaking() {
             self.handshake_octets += taken;
             if self.handshake_octets > MAX_HANDSHAKE {
@@ -195,8 +197,8 @@ impl<S: Side> Tls<S> {
         Ok(stopped)
     }
 
-    /// Encrypts `replies` and writes all records with one write. Before the end of the handshake,
-    /// the replies wait.
+    /// Encrypts `replies` and writes all records with one write. The replies wait until the
+    /// handshake is complete.
     pub(crate) fn write(
         &mut self,
         replies: &mut Outgoing,
@@ -214,20 +216,20 @@ impl<S: Side> Tls<S> {
         self.sealed.write(stream)
     }
 
-    /// Lets a client send its first flight.
+    /// Lets a client send the first messages of its handshake.
     pub(crate) fn begin(&mut self) -> io::Result<()> {
         self.send(Send::Nothing).map_err(invalid)
     }
 
-    /// Announces to the peer that no more data follows, without waiting until the stream accepts
-    /// this.
+    /// Announces to the peer that no more data follows, if the stream accepts the announcement at
+    /// once.
     pub(crate) fn close(&mut self, stream: &mut impl io::Write) {
         if !self.side.is_handshaking() && self.send(Send::CloseNotify).is_ok() {
             let _ = self.sealed.write(stream);
         }
     }
 
-    /// Writes the alert that was queued for a peer at fault.
+    /// Writes the alert for a peer that has made an error.
     pub(crate) fn write_alert(&mut self, stream: &mut impl io::Write) {
         let _ = self.sealed.write(stream);
     }
@@ -243,8 +245,8 @@ impl<S: Side> Tls<S> {
     }
 
     fn send(&mut self, send: Send<'_>) -> Result<(), Error> {
-        // The library rustls knows parts of handshake messages by their position in the held
-        // octets.
+        // The octets must stay where they are: rustls refers to parts of handshake messages by
+        // position.
         let mut held = mem::take(&mut self.held);
         let consumed = self.drive(&mut held, send, &mut |_| {});
         held.drain(..*consumed.as_ref().unwrap_or(&0));
@@ -252,7 +254,7 @@ impl<S: Side> Tls<S> {
         consumed.map(|_| ())
     }
 
-    /// Processes records until more octets are needed. Returns the number of octets that it used.
+    /// Processes records until more octets are needed. Returns the number of processed octets.
     fn drive(
         &mut self,
         octets: &mut [u8],
@@ -293,7 +295,7 @@ impl<S: Side> Tls<S> {
         }
     }
 
-    /// Queues the alert that an error has caused.
+    /// Queues the alert that follows from an error.
     fn queue_alert(&mut self, octets: &mut [u8]) {
         let out = self.sealed.end();
         if let Ok(ConnectionState::EncodeTlsData(mut data)) = self.side.process(octets).state {
@@ -337,8 +339,8 @@ fn seal<D>(
     if exhausted { Err(Error::EncryptError) } else { Ok(()) }
 }
 
-/// Appends the octets that `write` puts into the room after `out`: it returns a length, or the room
-/// that it needs.
+/// Appends the output of `write`. The closure `write` gets the room after `out`, and returns the
+/// length of its output or the room that it needs.
 fn append(
     out: &mut Vec<u8>,
     mut room: usize,

@@ -1,5 +1,5 @@
-//! The server certificates that a client accepts: those from authorities, those with a known key,
-//! or all.
+//! How a client decides whether it accepts the certificate of a server: by its issuer, by its key,
+//! or not at all.
 
 use std::cell::RefCell;
 use std::io;
@@ -22,15 +22,15 @@ use crate::tls::provider;
 /// Number of octets of a pin: SHA-256 of a SubjectPublicKeyInfo (RFC 7858 §4.2).
 pub const PIN_LEN: usize = 32;
 
-/// The checks by which a client verifies a server.
+/// How a client verifies a server.
 #[derive(Debug)]
 pub enum Trust {
-    /// One of these authorities has issued the certificate, and the certificate has the name of the
+    /// The certificate must be issued by one of these authorities and contain the name of the
     /// server.
     Authorities(RootCertStore),
-    /// The key of the server is one of these keys.
+    /// The public key of the server must have one of these digests.
     Pins(Vec<[u8; PIN_LEN]>),
-    /// Both the authority and the key must match.
+    /// The authority, the name and the key must match.
     AuthoritiesAndPins(RootCertStore, Vec<[u8; PIN_LEN]>),
     /// No certificate is accepted.
     Nobody,
@@ -48,7 +48,7 @@ pub fn authorities(text: &[u8]) -> io::Result<RootCertStore> {
     Ok(store)
 }
 
-/// Reads the certificates of authorities in PEM form, without checking them.
+/// Reads certificates of authorities in PEM form, without checking them.
 ///
 /// # Errors
 /// The text has no certificate.
@@ -66,7 +66,7 @@ pub fn client(trust: Trust, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, Error> 
     client_showing(trust, None, alpn)
 }
 
-/// Returns the configuration of a client that speaks one of these protocols, and shows a
+/// Returns the configuration of a client that speaks one of these protocols, and presents a
 /// certificate to servers that request one.
 ///
 /// # Errors
@@ -138,8 +138,8 @@ pub fn pin(certificate: &CertificateDer<'_>) -> Result<[u8; PIN_LEN], Error> {
     octets.map_err(|_| Error::General("SHA-256 has 32 octets".to_owned()))
 }
 
-/// A verifier that accepts certificates with known keys (RFC 8310 §8.2), regardless of their other
-/// contents, unless authorities are required as well.
+/// A verifier that accepts a certificate with a known key (RFC 8310 §8.2). If it also has
+/// authorities, they must accept the certificate too; otherwise the other contents do not matter.
 #[derive(Debug)]
 struct Pinned {
     pins: Vec<[u8; PIN_LEN]>,
@@ -148,12 +148,12 @@ struct Pinned {
 }
 
 thread_local! {
-    /// The last certificate that was refused on this thread.
+    /// The reason of the last refusal of a certificate on this thread.
     static REFUSAL: RefCell<Option<Error>> = const { RefCell::new(None) };
 }
 
-/// Takes the reason why a certificate was last refused on this thread. The state machine of QUIC
-/// verifies within a call, and reports only a text.
+/// Takes the reason why a certificate was last refused on this thread. `quinn-proto` verifies
+/// certificates within its calls and reports only a text.
 pub(crate) fn take_refusal() -> Option<Error> {
     REFUSAL.take()
 }

@@ -7,15 +7,15 @@ const INTEGER: u8 = 0x02;
 const SEQUENCE: u8 = 0x30;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-/// The version of a certificate: [0], constructed.
+/// The tag of the version of a certificate: [0], constructed.
 const VERSION: u8 = 0xa0;
 
-/// The Unix seconds between which a certificate is valid.
+/// The period in which a certificate is valid, in Unix seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Validity {
-    /// The first second of the validity.
+    /// The first second in which the certificate is valid.
     pub not_before: u64,
-    /// The last second of the validity.
+    /// The last second in which the certificate is valid.
     pub not_after: u64,
 }
 
@@ -26,7 +26,7 @@ impl Validity {
     }
 }
 
-/// Reads a fixed number of fields of a certificate in DER.
+/// Reads the validity of a certificate in DER. Follows a fixed sequence of fields.
 fn validity(certificate: &[u8]) -> Option<Validity> {
     let (whole, _) = field(certificate, SEQUENCE)?;
     let (signed, _) = field(whole, SEQUENCE)?;
@@ -41,7 +41,7 @@ fn validity(certificate: &[u8]) -> Option<Validity> {
     Some(Validity { not_before, not_after })
 }
 
-/// Splits a time, as its Unix second, from the octets after it.
+/// Reads a time. Returns the Unix second and the octets after the time.
 fn moment(octets: &[u8]) -> Option<(u64, &[u8])> {
     if let Some((text, rest)) = field(octets, UTC_TIME) {
         let year = digits(text, 0, 2)?;
@@ -53,7 +53,7 @@ fn moment(octets: &[u8]) -> Option<(u64, &[u8])> {
     Some((time(digits(text, 0, 4)?, text.get(4..)?)?, rest))
 }
 
-/// Splits a field with this tag from the octets after it.
+/// Returns the content of a field with this tag, and the octets after the field.
 fn field(octets: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (head, rest) = octets.split_first_chunk::<2>()?;
     if head[0] != tag {

@@ -1,4 +1,5 @@
-//! What a client sends before its messages: first of all that is encrypted, in a record of its own.
+//! The octets that a client sends before its messages: they are encrypted first, in a TLS record of
+//! their own.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -18,11 +19,11 @@ use rustls::{ServerConfig, ServerConnection};
 
 const CERTIFICATE: &str = include_str!("../../cli/tests/operation/certificates/one.pem");
 const KEY: &str = include_str!("../../cli/tests/operation/certificates/one.key");
-/// What comes first.
+/// The octets that the client sends first.
 const HEADER: &[u8] = b"a header";
 /// A query for `a. A`.
 const QUERY: &[u8] = b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
-/// What every connection of HTTP/2 begins with (RFC 9113 §3.4).
+/// The octets with which each connection of HTTP/2 begins (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The type of a record with application data, and of each record after the handshake in TLS 1.3.
 const APPLICATION_DATA: u8 = 23;
@@ -70,8 +71,8 @@ fn server() -> ServerConnection {
     ServerConnection::new(Arc::new(config)).unwrap()
 }
 
-/// Returns what a server reads of a session with one query, and the octets of the records that
-/// followed the handshake.
+/// Returns the octets that a server reads from a session with one query, and the lengths of the
+/// records after the handshake.
 fn read_by_server(mut session: ClientSession) -> (Vec<u8>, Vec<usize>) {
     session.begin_with(HEADER);
     session.push(QUERY);
@@ -83,7 +84,7 @@ fn read_by_server(mut session: ClientSession) -> (Vec<u8>, Vec<usize>) {
             last = std::mem::take(&mut stream.outgoing);
             server.read_tls(&mut &last[..]).unwrap();
             server.process_new_packets().unwrap();
-            // Nothing may be there yet.
+            // There may be no data yet.
             let _ = server.reader().read_to_end(&mut plaintext);
         }
         server.write_tls(&mut stream.incoming).unwrap();
@@ -110,7 +111,7 @@ fn a_header_comes_before_the_first_frame() {
     let (plaintext, records) = read_by_server(ClientSession::connect(&config, name()).unwrap());
     let frame = [&(QUERY.len() as u16).to_be_bytes()[..], QUERY].concat();
     assert_eq!(plaintext, [HEADER, &frame].concat());
-    // Each record has its type and 16 octets of the cipher besides.
+    // A record also has one octet for its type and 16 octets from the cipher.
     let of_header = HEADER.len() + 17;
     assert_eq!(records[records.len() - 2..], [of_header, frame.len() + 17]);
 }

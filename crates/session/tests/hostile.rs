@@ -1,5 +1,5 @@
-//! Octets of hostile clients of DNS over HTTPS: runs the body of the fuzz target `http` on its
-//! corpus and on mutations of it.
+//! Hostile clients of DNS over HTTPS: checks the properties of the fuzz target `http` on its corpus
+//! and on mutations of it.
 //!
 //! `AVOCET_MUTATIONS` sets the number of mutations. `AVOCET_WRITE_CORPUS=1` writes the specimens to
 //! the corpus.
@@ -27,7 +27,7 @@ fn frame(kind: u8, flags: u8, id: u32, payload: &[u8]) -> Vec<u8> {
     [&[a, b, c, kind, flags][..], &id.to_be_bytes(), payload].concat()
 }
 
-/// A connection of HTTP/2 with these frames.
+/// Returns a connection of HTTP/2 with these frames.
 fn two(frames: &[Vec<u8>]) -> Vec<u8> {
     [PREFACE, &frame(4, 0, 0, b"\0\x04\0\x01\0\0"), &frames.concat()].concat()
 }

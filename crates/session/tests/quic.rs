@@ -1,5 +1,5 @@
-//! QUIC between a server and clients in memory, in virtual time: what the network and hostile
-//! clients may do.
+//! Tests of QUIC between a server and clients in memory, in virtual time, with faults of the
+//! network and hostile clients.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -17,7 +17,7 @@ use world::{Faults, Kind, PATIENCE, World, code, framed, query};
 
 const A: &str = "198.51.100.7:40000";
 
-/// The most that a connection may keep, with room for the last message.
+/// Maximum number of octets that a connection may hold, including the last message.
 const HELD_OF_CONNECTION: usize = 400 << 10;
 
 #[test]
@@ -157,7 +157,7 @@ fn a_client_may_open_no_stream_without_a_direction_back() {
     assert!(world.clients[one].connection.streams().open(Dir::Uni).is_none());
 }
 
-/// Each number of datagrams after which the client is gone.
+/// A client stops after each possible number of datagrams.
 #[test]
 fn a_client_that_is_gone_at_any_point_of_the_handshake_leaves_nothing() {
     for datagrams in 0..12 {
@@ -202,7 +202,7 @@ fn a_client_gets_at_most_three_times_its_octets_before_it_has_proven_its_address
         assert!(taken <= 3 * given, "{taken} octets for {given}");
     }
     assert!(taken > 0);
-    // The server repeats its datagrams, and stops at the limit.
+    // The server repeats its datagrams up to the limit.
     for _ in 0..40 {
         world.now += Duration::from_millis(200);
         let Some(at) = world.server.next_deadline() else { break };
@@ -229,7 +229,7 @@ fn many_handshakes_in_the_name_of_others_need_a_proof() {
     let counts = world.server.counts();
     assert!(counts.retried >= 200, "{counts:?}");
     assert!(world.server.open() <= 80, "{}", world.server.open());
-    // A client that proves its address gets in meanwhile.
+    // A client that proves its address can connect meanwhile.
     world.clients.clear();
     let one = world.connect("203.0.113.9:4000");
     world.pass(Duration::from_secs(2));
@@ -287,7 +287,7 @@ fn a_client_that_may_not_connect_gets_no_datagram() {
 fn incomplete_queries_are_bounded_and_end_in_time() {
     let mut world = World::new(1);
     let one = world.connected(A);
-    // Each stream announces the longest message and sends no end.
+    // On each stream, the client announces the longest message and does not send all of it.
     let mut ids = Vec::new();
     while let Some(id) = world.clients[one].connection.streams().open(Dir::Bi) {
         ids.push(id);
@@ -332,7 +332,7 @@ fn cancelled_queries_return_their_memory() {
         world.run();
         assert_eq!(world.server.held(), 0);
     }
-    // Their replies come later, and go nowhere.
+    // The replies to these queries come later, and are dropped.
     world.reply_late();
     world.run();
     assert!(world.clients[one].ended.is_none());
@@ -370,7 +370,7 @@ fn a_late_reply_never_reaches_another_connection() {
     world.clients[one].connection.close(now, code(0), bytes::Bytes::new());
     world.pass(Duration::from_secs(20));
     world.check_empty();
-    // The next connection has the same place and the same stream.
+    // The next connection has the same index and the same stream ID.
     let two = world.connected("198.51.100.8:4000");
     let id = world.clients[two].ask(&query(Kind::Later, 2));
     world.run();
@@ -399,7 +399,7 @@ fn datagrams_without_queries_have_a_limit() {
     assert!(pings < 1_000, "{pings}");
     world.check_empty();
 
-    // Queries pay for theirs.
+    // Queries refill the budget.
     let two = world.connected("198.51.100.8:4000");
     for number in 0..2_000 {
         world.clients[two].ask(&query(Kind::Echo, number as u8));
@@ -453,7 +453,8 @@ fn a_server_that_ends_answers_what_waits() {
     world.check_empty();
 }
 
-/// Datagrams of strangers: random octets, and a flight of a client with changed octets.
+/// Datagrams of unknown clients: random octets, and the first datagrams of a client with changed
+/// octets.
 #[test]
 fn mutated_datagrams_do_no_harm() {
     let mut world = World::new(7);
@@ -490,7 +491,7 @@ fn mutated_datagrams_do_no_harm() {
     world.check_empty();
 }
 
-/// The two ends of this crate, without a world around them.
+/// The client of this crate with the server of this crate, without a simulated network.
 #[test]
 fn the_client_of_this_crate_asks_and_reads() {
     let mut world = World::new(1);
@@ -521,7 +522,7 @@ fn the_client_of_this_crate_asks_and_reads() {
     assert_eq!(failed, 3);
 }
 
-/// Writes octets on a new stream without a direction back.
+/// Writes octets on a new unidirectional stream.
 fn write_uni(world: &mut World, client: usize, octets: &[u8]) -> quinn_proto::StreamId {
     let connection = &mut world.clients[client].connection;
     let id = connection.streams().open(Dir::Uni).unwrap();
@@ -568,7 +569,7 @@ fn the_client_of_this_crate_asks_over_http3() {
     }
 }
 
-/// The settings of a client: those of HTTP/3 begin with the type of the stream.
+/// The control stream of HTTP/3: the type of the stream, and settings.
 const SETTINGS: [u8; 3] = [0, 4, 0];
 
 #[test]
@@ -601,7 +602,8 @@ fn violations_of_http3_end_the_connection_with_their_error() {
 fn the_control_stream_must_not_end_and_others_have_no_meaning() {
     let mut world = World::serving(QuicProtocol::H3, 1);
     let one = world.connected(A);
-    // More than a client may open at a time: each makes room for the next.
+    // The client opens more streams than permitted at a time, but the server stops each of them
+    // before the next.
     for _ in 0..50 {
         write_uni(&mut world, one, &[0x21, 1, 2, 3]);
         world.run();

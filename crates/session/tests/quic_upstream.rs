@@ -1,4 +1,4 @@
-//! Connections of QUIC to upstreams, in memory and in virtual time: what a hostile server may do.
+//! Tests of QUIC connections to upstreams, in memory and in virtual time, with hostile servers.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -25,9 +25,9 @@ const CERTIFICATE: [&str; 2] = [
     include_str!("../../cli/tests/operation/certificates/one.pem"),
     include_str!("../../cli/tests/operation/certificates/one.key"),
 ];
-/// Most datagrams in a run.
+/// Maximum number of datagrams in a run.
 const MAX_STEPS: usize = 20_000;
-/// DOQ_PROTOCOL_ERROR and DOQ_EXCESSIVE_LOAD.
+/// The error codes DOQ_PROTOCOL_ERROR and DOQ_EXCESSIVE_LOAD.
 const PROTOCOL_ERROR: u64 = 2;
 const EXCESSIVE_LOAD: u64 = 4;
 
@@ -47,17 +47,17 @@ fn stream(number: u64) -> StreamId {
     StreamId::new(Side::Client, Dir::Bi, number)
 }
 
-/// A client and a server that does what the test says.
+/// A client, and a server whose actions the test chooses.
 struct Pair {
     now: Instant,
     client: QuicUpstream,
     endpoint: Endpoint,
     server: Option<(ConnectionHandle, Connection)>,
-    /// What the client has delivered.
+    /// The messages that the client has delivered.
     delivered: Vec<Vec<u8>>,
-    /// Why the connection of the server has ended.
+    /// The reason why the server's end of the connection is over.
     ended: Option<ConnectionError>,
-    /// Datagrams of the server.
+    /// Number of datagrams of the server.
     sent: usize,
 }
 
@@ -99,7 +99,7 @@ impl Pair {
         pair
     }
 
-    /// Exchanges datagrams until there are none, without the passage of time.
+    /// Exchanges datagrams until there are none, while no time passes.
     fn run(&mut self) {
         for _ in 0..MAX_STEPS {
             if !self.client_sends() && !self.server_sends() {
@@ -109,7 +109,7 @@ impl Pair {
         panic!("the two ends do not come to rest");
     }
 
-    /// Lets time pass, with all timers.
+    /// Lets time pass and fires all timers.
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
@@ -190,7 +190,7 @@ impl Pair {
         octets
     }
 
-    /// Sends octets on the stream of a query, as far as windows permit.
+    /// Sends octets on the stream of a query, as far as flow control permits. Returns their number.
     fn write(&mut self, number: u64, octets: &[u8]) -> usize {
         let mut parts = [Bytes::copy_from_slice(octets)];
         let mut stream = self.server().send_stream(stream(number));
@@ -340,12 +340,12 @@ fn queries_that_get_no_stream_wait_and_are_bounded() {
     let mut pair = Pair::doq(transport);
     let mut long = query(1);
     long.resize(60_000, 0);
-    // Neither these leave at once nor those that find no place.
+    // These queries are not sent now, and the last of them do not fit into the queue.
     (0..100).for_each(|_| assert!(!pair.client.push(&long)));
     assert!(!pair.client.push(&query(2)));
     pair.run();
     assert!(!pair.client.push(&query(2)));
-    // Nobody waits any more.
+    // All queries are given up.
     (0..25).for_each(|_| pair.client.refill());
     assert!(!pair.client.is_owed());
     pair.run();
@@ -389,7 +389,7 @@ fn response(status: u8, body: &[u8]) -> Vec<u8> {
     [&head[..], body].concat()
 }
 
-/// Opens a stream of the server without a direction back.
+/// Opens a unidirectional stream of the server.
 fn open(pair: &mut Pair, octets: &[u8]) {
     let id = pair.server().streams().open(Dir::Uni).unwrap();
     let part = Bytes::copy_from_slice(octets);
@@ -441,7 +441,7 @@ fn an_alternative_ends_with_the_first_query_that_has_no_response() {
         } else {
             pair.respond(1, &wrong);
         }
-        // The others are sent again elsewhere.
+        // The other queries are sent again over another connection.
         assert_eq!(pair.delivered, [query(1)], "{wrong:?}");
         assert!(matches!(pair.client.ended(), Some(QuicError::Violation)), "{wrong:?}");
     }
@@ -464,7 +464,7 @@ fn requests_that_a_server_has_not_processed_are_left_to_another_connection() {
         assert!(pair.delivered.is_empty() && pair.client.take_failure().is_none());
         assert_eq!(pair.closed_for(), Some(0x100));
     }
-    // Queries that wait for a stream get none after GOAWAY, and the one before it is answered.
+    // Queries that wait for a stream get none after GOAWAY, and the query before it is answered.
     for waiting in [0, 1] {
         let mut transport = TransportConfig::default();
         transport.max_concurrent_bidi_streams(VarInt::from_u32(1));
@@ -534,7 +534,7 @@ impl Draws {
     }
 }
 
-/// Each query has at most one response, with its own ID, whatever the octets of streams are.
+/// Arbitrary octets on streams: each query has at most one response, with its own ID.
 #[test]
 fn mutated_responses_cost_at_most_their_connection() {
     const ROUNDS: usize = 2_000;
@@ -571,7 +571,7 @@ fn mutated_responses_cost_at_most_their_connection() {
     }
 }
 
-/// The streams of HTTP/3 that have no direction back.
+/// Arbitrary octets on the unidirectional streams of HTTP/3.
 #[test]
 fn mutated_control_streams_cost_at_most_their_connection() {
     let mut draws = Draws(0x2545_f491_4f6c_dd1d);

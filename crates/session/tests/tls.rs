@@ -1,4 +1,4 @@
-//! Sessions with TLS between two ends in memory: nothing here has a socket.
+//! Tests of sessions with TLS between two ends in memory, without sockets.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -22,7 +22,7 @@ use rustls::{
     SupportedProtocolVersion, version,
 };
 
-/// Certificates for 127.0.0.1 and their keys, for tests only.
+/// Certificates for 127.0.0.1 and their keys, used only by tests.
 const ONE: [&str; 2] = [
     include_str!("../../cli/tests/operation/certificates/one.pem"),
     include_str!("../../cli/tests/operation/certificates/one.key"),
@@ -35,13 +35,13 @@ const TWO: [&str; 2] = [
 /// Octets of unread replies beyond which the server stops reading.
 const MAX_UNREAD: usize = 256 << 10;
 
-/// A direction of a stream: octets that were written and not read.
+/// One direction of a stream: octets that were written but not read.
 #[derive(Default)]
 struct Pipe {
     octets: Vec<u8>,
-    /// Octets of one read and of one write; 0 for any number.
+    /// Maximum number of octets per read and per write; 0 for no limit.
     step: usize,
-    /// Octets that are still accepted.
+    /// Number of octets that the pipe still accepts.
     room: Option<usize>,
     is_closed: bool,
     reads: usize,
@@ -129,9 +129,9 @@ struct World {
     buffer: ReadBuffer,
     /// The replies that the client got.
     replies: Vec<Vec<u8>>,
-    /// Queries after which the server stops reading once.
+    /// Number of queries after which the server stops reading once.
     stop_after: usize,
-    /// What the handshake said of the client's device, as of the last query.
+    /// The facts about the client from the TLS handshake, as delivered with the last query.
     told: Option<HandshakeFacts>,
 }
 
@@ -186,7 +186,7 @@ impl World {
         Ok(state)
     }
 
-    /// Takes turns until nothing is under way.
+    /// Lets client and server read and write in turn until no octets remain.
     fn run(&mut self) {
         let mut idle = 0;
         while idle < 3 {
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// Returns the number of octets that each side sends for one query.
+    /// Sends the queries and checks the replies.
     fn ask(&mut self, queries: &[Vec<u8>]) {
         queries.iter().for_each(|query| self.client.push(query));
         self.run();
@@ -332,8 +332,8 @@ fn a_client_that_reads_slowly_gets_everything() {
     assert_eq!(world.replies, queries);
 }
 
-/// Sends octets and then queries over TLS, and reads no reply, until the server has too many of
-/// them. Returns how many octets it holds then; each reply has 60,000.
+/// Sends `start` and then queries over TLS, but reads no reply, until the server accepts no more.
+/// Returns how many octets the server then holds. Each reply has 60,000 octets.
 fn unread(mut server: ServerSession, start: &[u8], queries: impl Fn(u32) -> Vec<u8>) -> usize {
     let (mut client, mut buffer) = (rustls_client(), ReadBuffer::new());
     let (mut up, mut down) = (Pipe::default(), Pipe::default());
@@ -374,11 +374,12 @@ fn a_client_that_reads_nothing_is_not_read_from() {
     const IN_PATH: &[u8] = b"\x82\x87\x44\x13/dns-query?dns=AAAA";
     let config = server_config();
     let https = || ServerSession::accept_https(&config, 0).unwrap();
-    // Three queries arrive at a time, and the second time, the second of them is one too many.
+    // Three queries arrive together, twice. In the second round, the second query exceeds the
+    // limit.
     let frames = b"\0\x03abc".repeat(3);
     let in_tls = unread(ServerSession::accept(&config).unwrap(), b"", |_| frames.clone());
     let in_one = unread(https(), b"", |_| GET.repeat(3));
-    // Windows of 2^30 octets.
+    // The client permits responses of 2^30 octets by its flow-control windows.
     let start = [
         &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0\0\0\0\0\0\x04\x40\0\0\0"[..],
         b"\0\0\x04\x08\0\0\0\0\0\x3f\0\0\0",
@@ -448,7 +449,7 @@ fn a_client_without_the_right_certificate_is_refused_where_one_is_required() {
         let mut world = World::new(&server, config);
         world.client.push(b"query");
         (0..10).any(|_| {
-            // The client may learn of its refusal.
+            // The client may receive the alert.
             let _ = world.client_turn();
             world.server_turn().is_err()
         })
@@ -490,8 +491,8 @@ fn a_certificate_is_chosen_by_name_and_the_first_otherwise() {
     }
 }
 
-/// Each direction of a connection is cut after each number of octets: nobody panics, no message is
-/// invented, and the session reports the end.
+/// The connection is cut at each octet of each direction. No end panics, no message is invented,
+/// and the session reports the end.
 #[test]
 fn a_connection_may_end_at_each_octet_of_the_handshake() {
     for versions in [&[&version::TLS13][..], &[&version::TLS12]] {
@@ -512,7 +513,7 @@ fn a_connection_may_end_at_each_octet_of_the_handshake() {
     }
 }
 
-/// Runs until the direction is cut, closes it, and returns whether the reply is missing.
+/// Runs until the direction is cut, closes the direction, and returns whether the reply is missing.
 fn ends_early(world: &mut World, cut: Direction) -> bool {
     for _ in 0..12 {
         let (client, server) = (world.client_turn(), world.server_turn());

@@ -1,12 +1,12 @@
-//! The field `alt-svc` (RFC 7838), by which a server announces HTTP/3.
+//! The header field `alt-svc` (RFC 7838), by which a server announces HTTP/3.
 //!
 //! Only alternatives at the same host count: another host would be an upstream that the operator
 //! has not chosen.
 
 /// Number of seconds for which an alternative is valid if the server does not state it (RFC 7838
-/// §3.1), and the maximum of this number.
+/// §3.1). Longer periods are cut to this value.
 const MAX_AGE_SECS: u32 = 86_400;
-/// Maximum number of octets of a value.
+/// Maximum number of octets of a field value.
 const MAX_VALUE: usize = 1_024;
 /// Maximum number of alternatives in a value.
 const MAX_ALTERNATIVES: usize = 16;
@@ -42,8 +42,8 @@ fn is_space(one: char) -> bool {
     matches!(one, ' ' | '\t')
 }
 
-/// Splits a text at a character outside of quotes. The function knows no escapes, because values
-/// with escapes have no meaning here.
+/// Splits a text at a character outside of quotes. Escapes are not supported, because no value with
+/// an escape is used.
 fn split(text: &str, at: char) -> impl Iterator<Item = &str> {
     let mut is_quoted = false;
     text.split(move |one| {
@@ -67,7 +67,7 @@ fn alternative(text: &str, host: &str) -> Option<AltSvc> {
         if let Some(written) = part.strip_prefix("ma=") {
             let written = written.trim_matches('"');
             let is_number = !written.is_empty() && written.bytes().all(|one| one.is_ascii_digit());
-            // A number that is too long is a long time.
+            // Digits that exceed the type mean a very long time.
             let secs = written.parse().unwrap_or(MAX_AGE_SECS);
             max_age_secs = if is_number { secs.min(MAX_AGE_SECS) } else { return None };
         }

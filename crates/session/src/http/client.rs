@@ -1,10 +1,10 @@
 //! DNS over HTTP/2 (RFC 8484): the client's end of a connection.
 //!
-//! Each query has a stream of its own, so a slow response delays no other. The number of streams
-//! and the flow-control windows of the server hold queries back; they wait in order. A query that
-//! gets no DNS message gets SERVFAIL with the reason as extended error, because the connection is
-//! still usable. Once the server announces the end of the connection (GOAWAY), no query is sent any
-//! more, and the connection ends with the last response that is outstanding.
+//! Each query has a stream of its own, so a slow response delays no other. Queries wait in order
+//! while the server's limits on streams or on flow control permit no more. A query that gets no DNS
+//! message gets SERVFAIL with the reason as extended error, because the connection is still usable.
+//! Once the server announces the end of the connection (GOAWAY), no query is sent any more, and the
+//! connection ends with the last response that is outstanding.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -31,29 +31,32 @@ const MAX_STREAMS: u32 = 500;
 const FIRST_STREAMS: u32 = 100;
 /// Maximum number of times that a query is sent if the server refuses it unprocessed.
 const MAX_TRIES: u8 = 2;
-/// Periods of [`Http2Client::refill`] after which a response is no longer awaited.
+/// Number of calls of [`Http2Client::refill`] after which a query is given up.
 const MAX_AGE: u8 = 20;
 /// The flow-control window before any settings (RFC 9113 §6.9.2).
 const WINDOW: i64 = 65_535;
 /// The largest flow-control window.
 const MAX_WINDOW: i64 = (1 << 31) - 1;
-/// Number of octets of a response that the server may send at once: a message with padding of
+/// Flow-control window of a response: enough for the longest DNS message with the padding of
 /// HTTP/2.
 const STREAM_WINDOW: u32 = 128 << 10;
-/// Number of octets that the server may send in all responses, beyond the default.
+/// Number of octets by which the client raises the initial flow-control window for all responses
+/// together.
 const MORE_WINDOW: u32 = 4 << 20;
-/// Number of octets of received DATA after which a window update returns them to the server.
+/// Number of octets of received DATA after which the client grants the server the same number
+/// again, with WINDOW_UPDATE.
 const RETURNED: u32 = 1 << 20;
-/// Maximum number of frames that the server may send without a response. Each response adds the
-/// same number.
+/// Maximum number of frames that the server may send without completing a response. Each response
+/// raises the budget.
 const MAX_BUDGET: u32 = 1_000;
 const RESPONSE_REFILL: u32 = 8;
-/// The increase of the budget per period.
+/// The increase of the budget per call of [`Http2Client::refill`].
 const TIME_REFILL: u32 = 50;
 /// Number of octets of the header of a DNS message, and of the ID in it.
 const HEADER_LEN: usize = 12;
 const ID_LEN: usize = 2;
-/// Number of octets of the payload of PING, and of frames with one number (RFC 9113 §6).
+/// Number of octets of the payload of PING, and of frames whose payload is a 32-bit integer (RFC
+/// 9113 §6).
 const PING_LEN: usize = 8;
 const NUMBER_LEN: usize = 4;
 /// Minimum number of octets of the payload of GOAWAY.
@@ -84,7 +87,7 @@ pub enum HttpFault {
     /// The server ends the connection with this error code.
     #[error("the server ends the connection with HTTP/2 error {0}")]
     Ended(u32),
-    /// The octets are not HTTP/2, or too many.
+    /// The server sends octets that are not HTTP/2, or more frames than permitted.
     #[error("the server does not speak HTTP/2 as expected")]
     Malformed,
 }
@@ -117,10 +120,10 @@ impl HttpTarget {
     }
 }
 
-/// A query whose response is outstanding, or that waits for its turn.
+/// A query without a response. It was sent, or waits until the server permits another stream.
 #[derive(Debug)]
 struct OpenQuery {
-    /// The stream; 0 while the query waits.
+    /// The stream ID; 0 while the query waits.
     stream: u32,
     query: Vec<u8>,
     status: u16,
@@ -130,7 +133,7 @@ struct OpenQuery {
     age: u8,
 }
 
-/// A header block whose continuations are missing.
+/// An incomplete header block: more frames of CONTINUATION must follow.
 #[derive(Debug)]
 struct HeaderBlock {
     head: FrameHead,
@@ -154,10 +157,11 @@ pub struct Http2Client {
     waiting_octets: usize,
     next_stream: u32,
     max_streams: u32,
-    /// The flow-control window of the server for all streams, and its initial value for a new one.
+    /// The flow-control window that the server grants for all streams together, and its initial
+    /// value for a new stream.
     window: i64,
     first_window: i64,
-    /// Number of octets of received DATA that were not returned to the server yet.
+    /// Number of octets of received DATA for which no WINDOW_UPDATE was sent yet.
     received: u32,
     budget: u32,
     is_draining: bool,
@@ -167,15 +171,15 @@ pub struct Http2Client {
     alternative: HeardAlternative,
 }
 
-/// The server's announcement of HTTP/3, read in one response of each period of
+/// The server's announcement of HTTP/3. It is read in one response between two calls of
 /// [`Http2Client::refill`].
 #[derive(Debug)]
 enum HeardAlternative {
-    /// The next response is read.
+    /// The next response will be read.
     Wanted,
-    /// The server has announced this.
+    /// A response has this announcement.
     Said(AltSvc),
-    /// The response of this period was read.
+    /// A response was read since the last call of [`Http2Client::refill`].
     Read,
 }
 
@@ -217,7 +221,7 @@ impl Http2Client {
         }
     }
 
-    /// Reports whether a query has no response.
+    /// Reports whether a query still waits for its response.
     pub(crate) fn is_owed(&self) -> bool {
         !self.open.is_empty() || !self.waiting.is_empty()
     }
@@ -316,7 +320,7 @@ impl Http2Client {
         }
     }
 
-    /// Sends as many of the queries that wait as the server permits.
+    /// Sends as many of the waiting queries as the server permits.
     fn send_waiting(&mut self) {
         let limit = self.max_streams.min(MAX_STREAMS) as usize;
         while self.end.is_none()
@@ -329,7 +333,7 @@ impl Http2Client {
             if !is_get && len > self.window.min(self.first_window) {
                 return;
             }
-            // The stream numbers are used up: another connection must take over.
+            // The stream IDs are used up: another connection must take over.
             if self.next_stream > LAST_STREAM {
                 self.is_draining = true;
                 return;
@@ -381,7 +385,7 @@ impl Http2Client {
         octets.len() - rest.len()
     }
 
-    /// Ends the connection by a fault of the server.
+    /// Ends the connection because of a fault of the server.
     fn fail(&mut self, fault: HttpFault) {
         self.failure = Some(fault.clone());
         self.end.get_or_insert(fault);
@@ -422,8 +426,8 @@ impl Http2Client {
         }
     }
 
-    /// Processes a WINDOW_UPDATE. Only the window of the connection counts, because each body fits
-    /// the window of its stream.
+    /// Processes a WINDOW_UPDATE. Only the window of the connection matters, because each query
+    /// fits the window of its stream.
     fn window_update(&mut self, id: u32, more: u32) -> Result<(), HttpFault> {
         if more == 0 {
             return Err(HttpFault::Malformed);
@@ -510,7 +514,7 @@ impl Http2Client {
             }
             _ => {}
         };
-        // A block of a query that was given up changes the table too.
+        // The header block of a query that was given up still changes the table of fields.
         let octets = mem::take(&mut block.octets);
         self.decoder.read(&octets, &mut visit).map_err(|_| HttpFault::Malformed)?;
         if let Some(query) = self.open.iter_mut().find(|query| query.stream == head.id)
@@ -539,7 +543,7 @@ impl Http2Client {
             write_frame(self.out.end(), [WINDOW_UPDATE, 0], 0, &returned);
         }
         if let Some(query) = self.open.iter_mut().find(|query| query.stream == head.id) {
-            // The contents of an HTML page are ignored.
+            // Other contents, such as an HTML page, are ignored.
             if query.status == 200 && query.is_dns_message {
                 if query.body.len() + content.len() > MAX_MESSAGE {
                     return Err(HttpFault::Malformed);
@@ -553,7 +557,8 @@ impl Http2Client {
         Ok(())
     }
 
-    /// Checks that a frame belongs to the stream of a query, which may have been given up.
+    /// Checks that the client has opened the stream of a frame. The query of the stream may have
+    /// been given up.
     fn is_ours(&self, id: u32) -> Result<(), HttpFault> {
         if id % 2 == 1 && id < self.next_stream { Ok(()) } else { Err(HttpFault::Malformed) }
     }

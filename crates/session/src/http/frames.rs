@@ -6,9 +6,9 @@ use super::hpack::BadBlock;
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Number of octets of the head of a frame.
 pub(super) const HEAD: usize = 9;
-/// Maximum number of octets of the payload of a frame, in both directions: the default.
+/// Maximum number of octets of the payload of a frame in both directions: the default of RFC 9113.
 pub(super) const MAX_PAYLOAD: usize = 1 << 14;
-/// The highest stream number of a connection.
+/// The highest stream ID.
 pub(super) const LAST_STREAM: u32 = (1 << 31) - 1;
 /// Maximum number of octets of a header block with its continuations.
 pub(super) const MAX_BLOCK: usize = 32 << 10;
@@ -74,7 +74,8 @@ impl FrameHead {
         Some((Self { len, kind: *kind, flags: *flags, id }, rest))
     }
 
-    /// Reports whether its stream ends with a frame of DATA or HEADERS.
+    /// Returns whether this frame, of kind DATA or HEADERS, is the last frame of the peer on its
+    /// stream (the flag END_STREAM).
     pub(super) const fn end(self) -> StreamEnd {
         if self.has(END_STREAM) { StreamEnd::Here } else { StreamEnd::Later }
     }
@@ -84,7 +85,7 @@ impl FrameHead {
     }
 }
 
-/// Appends a frame of a kind, with flags.
+/// Appends a frame. The two octets of `kind` are its type and its flags.
 pub(super) fn write_frame(out: &mut Vec<u8>, kind: [u8; 2], id: u32, payload: &[u8]) {
     let mut head = [0; HEAD];
     write_head(&mut head, payload.len() as u32, kind, id);

@@ -1,7 +1,7 @@
 //! DNS over HTTP/1.1 (RFC 9112): one request after the other, for clients without HTTP/2.
 //!
-//! Responses keep the order of requests, so the next request is read when the one before has its
-//! response.
+//! Responses keep the order of requests, so the next request is read only after the previous
+//! request has its response.
 
 use std::ops::ControlFlow;
 
@@ -24,7 +24,7 @@ const MAX_PIECES: u32 = 64;
 /// Maximum number of requests without a query before the next query. The last of them ends the
 /// connection.
 pub(super) const MAX_REJECTED: u32 = 64;
-/// Lets a client send its body (RFC 9110 §10.1.1).
+/// The interim response that lets a client send its body (RFC 9110 §10.1.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 \r\n\r\n";
 /// The header field of the last response of a connection.
 const CLOSE: &str = "Connection: close\r\n";
@@ -47,20 +47,21 @@ impl PendingRequest {
 /// A connection.
 #[derive(Debug, Default)]
 pub(crate) struct Http1 {
-    /// The octets that were received and not used.
+    /// The octets that were received but not processed yet.
     pub(crate) held: Vec<u8>,
     pub(crate) out: Outgoing,
     pending: Option<PendingRequest>,
     /// Whether a complete request may wait in `held`.
     is_stopped: bool,
     pieces: u32,
-    /// Number of octets of the first request in `held`, once its head is complete.
+    /// Number of octets of the first request in `held`; known once the head of the request is
+    /// complete.
     needed: usize,
     /// Number of requests without a query since the last query.
     rejected: u32,
     /// Number of responses that were sent; it wraps.
     pub(super) replied: u32,
-    /// The port of HTTP/3 that the client does not know yet; 0 for none.
+    /// The port of HTTP/3 that a response still has to announce to the client; 0 for none.
     pub(super) h3_port: u16,
     has_ended: bool,
     /// Whether the next request is the last one of the connection.
@@ -70,7 +71,7 @@ pub(crate) struct Http1 {
 /// The result of an attempt to read a request.
 enum Progress {
     Incomplete,
-    /// The request took these octets.
+    /// The request was processed. It had this number of octets.
     Used(usize, ControlFlow<()>),
     /// The connection has ended.
     Ended,
@@ -95,7 +96,7 @@ impl Http1 {
         self.is_stopped && self.pending.is_none()
     }
 
-    /// Reports whether a response is due before anything is read.
+    /// Reports whether a response must be sent before the next request is read.
     pub(crate) fn must_wait(&self) -> bool {
         self.pending.is_some()
     }
@@ -220,20 +221,21 @@ impl Http1 {
         Progress::Ended
     }
 
-    /// Answers the request that waits.
+    /// Answers the request that has no response yet.
     pub(crate) fn answer(&mut self, message: &[u8]) {
         let Some(pending) = self.pending.take() else { return };
         self.respond(Status::Ok, message, pending);
     }
 
-    /// Ends the request that waits without a DNS message.
+    /// Ends the request that has no response yet, without a DNS message.
     pub(crate) fn refuse(&mut self) {
         if let Some(pending) = self.pending.take() {
             self.respond(Status::Refused, b"", pending);
         }
     }
 
-    /// Writes a response; only status 200 has a message, others may have a reason.
+    /// Writes a response. Status 200 has the message as body, other statuses may have an
+    /// explanation.
     fn respond(&mut self, status: Status, message: &[u8], request: PendingRequest) {
         self.replied = self.replied.wrapping_add(1);
         let body = match status {
@@ -306,7 +308,8 @@ fn read_head(request: &Request<'_, '_>) -> Result<Http1Head, Status> {
         } else if name.eq_ignore_ascii_case("content-length") {
             head.field(FieldName::ContentLength, value);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
-            // The body has no length. Both fields together may be an attack (RFC 9112 §6.3).
+            // A chunked body does not state its length. A request with both fields may be an attack
+            // (RFC 9112 §6.3).
             return Err(Status::NoLength);
         } else if name.eq_ignore_ascii_case("connection") {
             is_last |= value.trim_ascii().eq_ignore_ascii_case(b"close");
@@ -327,8 +330,8 @@ fn read_head(request: &Request<'_, '_>) -> Result<Http1Head, Status> {
     Ok(Http1Head { head, is_last, expects })
 }
 
-/// Returns the path and the parameters of a target, which may have scheme and host before them (RFC
-/// 9112 §3.2.2).
+/// Returns the path and the parameters of a request target. The target may begin with a scheme and
+/// a host (RFC 9112 §3.2.2).
 fn origin_form(target: &str) -> &str {
     let has_scheme = |scheme: &&str| {
         target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))

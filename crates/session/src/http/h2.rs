@@ -4,10 +4,10 @@
 //!   Preface -- 24 octets --> Settings -- SETTINGS --> Open -- a fault: GOAWAY --> Ended
 //!   stream: HEADERS [DATA ...] -- Receiving -> Waiting -> (Sending) -> gone
 //! ```
-//! There is no push, no priority, and no dynamic table for responses. A stream whose response
-//! leaves at once exists only during the call. Everything that a client can repeat without a query
-//! takes from a budget, which responses and time refill (Rapid Reset, floods of settings, pings,
-//! windows of one octet).
+//! There is no push, no priority, and no dynamic table for responses. A stream whose response is
+//! sent at once exists only during the call. All frames that a client can repeat without a query
+//! cost budget, which responses and time refill: this limits Rapid Reset, floods of SETTINGS and
+//! PING, and windows of one octet.
 
 mod responses;
 
@@ -30,14 +30,14 @@ use crate::frame::{Outgoing, trim};
 /// Maximum number of concurrent streams of a connection, including those that wait for the client
 /// to read.
 pub(super) const MAX_HTTP_STREAMS: usize = 100;
-/// Maximum number of continuations of a header block.
+/// Maximum number of CONTINUATION frames of a header block.
 const MAX_CONTINUATIONS: u32 = 8;
-/// Maximum number of octets of all bodies that are incomplete, and of all responses that wait for a
-/// window.
+/// Maximum number of octets of all incomplete bodies and of all responses that wait for a
+/// flow-control window.
 const MAX_KEPT: usize = 256 << 10;
 /// The budget for frames without a query; the connection ends when it is used up.
 pub(super) const MAX_BUDGET: u32 = 400;
-/// The increase of the budget per period; see [`Http2::refill`].
+/// The increase of the budget per call of [`Http2::refill`].
 const TIME_REFILL: u32 = 10;
 /// The cost of a reset: the query of the stream may have caused work.
 const RESET_COST: u32 = 4;
@@ -45,7 +45,8 @@ const RESET_COST: u32 = 4;
 const WINDOW: i64 = 65_535;
 /// The largest flow-control window.
 const MAX_WINDOW: i64 = (1 << 31) - 1;
-/// Number of octets of received DATA after which a window update returns them to the client.
+/// Number of octets of received DATA after which the server grants the client the same number
+/// again, with WINDOW_UPDATE.
 const RETURNED: u32 = 32 << 10;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,23 +69,24 @@ pub(crate) struct Http2 {
     fault: Option<HttpEnd>,
     fields: FieldDecoder,
     block: Option<Block>,
-    /// The highest stream of the client.
+    /// The highest stream ID that the client has used.
     last: u32,
-    /// The highest stream that the server has reset. The client may have sent frames of streams up
-    /// to this one before it knew of the reset.
+    /// The highest ID of a stream that the server has reset. Frames of streams up to this ID may
+    /// have been sent before the client learned of the reset.
     last_reset: u32,
     streams: Vec<OpenStream>,
-    /// Number of octets in bodies that are incomplete and in responses that wait for a window.
+    /// Number of octets in incomplete bodies and in responses that wait for a flow-control window.
     kept: usize,
-    /// Number of octets of received DATA that were not returned to the client yet.
+    /// Number of octets of received DATA for which no WINDOW_UPDATE was sent yet.
     received: u32,
     budget: u32,
-    /// The flow-control window of the client for all streams, and its initial value for a new one.
+    /// The flow-control window that the client grants for all streams together, and its initial
+    /// value for a new stream.
     window: i64,
     first_window: i64,
     /// Number of parts of responses that were sent; it wraps.
     pub(super) replied: u32,
-    /// The port of HTTP/3 that the client does not know yet; 0 for none.
+    /// The port of HTTP/3 that a response still has to announce to the client; 0 for none.
     pub(super) h3_port: u16,
     pub(crate) out: Outgoing,
 }
@@ -132,26 +134,26 @@ impl Http2 {
         self.fault
     }
 
-    /// Reports whether the client owes the rest of a frame, of a header block or of a body.
+    /// Reports whether the client has sent only a part of a frame, of a header block or of a body.
     pub(crate) fn is_partial(&self) -> bool {
         let is_receiving = |one: &OpenStream| matches!(one.state, StreamState::Receiving(..));
         !self.held.is_empty() || self.block.is_some() || self.streams.iter().any(is_receiving)
     }
 
-    /// Returns the oldest stream that waits for the client: for the rest of a body, or for a
-    /// window.
+    /// Returns the oldest stream on which the server waits for the client: for the rest of a body,
+    /// or for a larger flow-control window.
     pub(crate) fn oldest_owed(&self) -> Option<u32> {
         let owed = self.streams.iter().filter(|one| !matches!(one.state, StreamState::Waiting));
         owed.map(|one| one.id).min()
     }
 
-    /// Returns the octets of bodies and responses that are kept.
+    /// Returns the number of octets of buffered bodies and responses.
     #[cfg(test)]
     pub(super) const fn kept_octets(&self) -> usize {
         self.kept
     }
 
-    /// Refills the budget after about half a second.
+    /// Refills the budget; called about every half second.
     pub(crate) fn refill(&mut self) {
         self.budget = (self.budget + TIME_REFILL).min(MAX_BUDGET);
     }
@@ -328,7 +330,8 @@ impl Http2 {
         Ok(self.complete(at, deliver))
     }
 
-    /// Ignores a frame of a stream that is over, if the client may not know that.
+    /// Ignores a frame of a closed stream that the client may have sent before it learned of the
+    /// end.
     fn ignore(&mut self, id: u32) -> Result<(), Code> {
         if id > self.last_reset {
             return Err(Code::StreamClosed);
@@ -344,7 +347,7 @@ impl Http2 {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Delivers the body of a stream.
+    /// Delivers the query in the complete body of a stream.
     fn complete(
         &mut self,
         at: usize,
@@ -385,7 +388,7 @@ impl Http2 {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Checks HEADERS of a stream that is not the next one: trailers, which end their stream (RFC
+    /// Checks HEADERS of a stream that is open already: trailers, which must end their stream (RFC
     /// 9113 §8.1).
     fn check_trailers(&self, head: FrameHead) -> Result<(), Code> {
         match self.position(head.id).map(|at| &self.streams[at].state) {
@@ -394,7 +397,7 @@ impl Http2 {
             Some(_) => Err(Code::StreamClosed),
             None if head.id <= self.last_reset => Ok(()),
             None if head.id == self.last => Err(Code::StreamClosed),
-            // The client cannot open a stream below its last one (RFC 9113 §5.1.1).
+            // The client cannot open a stream with an ID below its last one (RFC 9113 §5.1.1).
             None => Err(Code::Protocol),
         }
     }
@@ -450,7 +453,7 @@ impl Http2 {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Handles the fields after a body: they complete it.
+    /// Handles the trailers of a request: its body is complete.
     fn trailers(
         &mut self,
         id: u32,
@@ -458,7 +461,8 @@ impl Http2 {
         deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Code> {
         let Some(at) = self.position(id) else {
-            // Trailers may be on the way, but no request.
+            // The request was rejected already. Its trailers may still arrive, but not another
+            // request.
             return if fields.may_be_trailers() {
                 self.ignore(id).map(ControlFlow::Continue)
             } else {
@@ -486,7 +490,7 @@ impl Http2 {
         };
         match head.verdict() {
             RequestVerdict::Reject(status) => self.reject(id, status, end)?,
-            // An empty body follows, or trailers.
+            // The request continues with an empty body or with trailers.
             RequestVerdict::Query(message, extent) if end == StreamEnd::Later => {
                 if self.kept + message.len() > MAX_KEPT {
                     self.spend(1)?;
@@ -594,7 +598,7 @@ impl Http2 {
         self.put(RST_STREAM, 0, id, &(code as u32).to_be_bytes());
     }
 
-    /// Ends the connection by a fault of the client.
+    /// Ends the connection because of a fault of the client.
     fn end(&mut self, code: Code) {
         if self.has_ended() {
             return;
@@ -604,7 +608,7 @@ impl Http2 {
         self.go_away(code);
     }
 
-    /// Announces the end of the connection (RFC 9113 §6.8): the client begins further requests on
+    /// Announces the end of the connection (RFC 9113 §6.8): the client sends further requests over
     /// another connection. Requests that still arrive are answered.
     pub(super) fn announce_end(&mut self) {
         if matches!(self.phase, Phase::Settings | Phase::Open) {
@@ -612,8 +616,8 @@ impl Http2 {
         }
     }
 
-    /// Ends the connection: the client can repeat the requests after the last one elsewhere (RFC
-    /// 9113 §6.8).
+    /// Ends the connection. The client can repeat the requests that were not processed over another
+    /// connection (RFC 9113 §6.8).
     pub(crate) fn close(&mut self) {
         if matches!(self.phase, Phase::Settings | Phase::Open) {
             self.go_away(Code::NoError);

@@ -1,4 +1,5 @@
-//! A stream of HTTP/2, as the server's end keeps it, and the end of a connection.
+//! The state that the server keeps for a stream of HTTP/2, and the reasons why it ends a
+//! connection.
 
 use super::frames::StreamEnd;
 use super::request::{Media, ResponseExtent};
@@ -10,15 +11,15 @@ pub(super) enum StreamState {
     Receiving(RequestBody),
     /// The query has no response yet.
     Waiting,
-    /// The rest of a response waits for a window.
+    /// The rest of a response waits for a flow-control window.
     Sending(Vec<u8>),
 }
 
-/// The place of the query in a request.
+/// The part of a request that contains the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueryPlace {
     Body,
-    /// The body must be empty.
+    /// The query is in the path, and the body must be empty.
     Path,
 }
 
@@ -30,13 +31,13 @@ pub(super) struct RequestBody {
     pub(super) octets: Vec<u8>,
     /// The number of octets of the whole body, if the request states it.
     pub(super) length: Option<usize>,
-    /// The word by which the request names the device of the client.
+    /// The device identifier of the client in the path of the request.
     pub(super) word: Option<Box<[u8]>>,
 }
 
 impl RequestBody {
-    /// Returns whether a body with this number of further octets contradicts its stated length (RFC
-    /// 9113 §8.1.1).
+    /// Returns whether this number of further octets makes the body longer than stated, or ends it
+    /// too early (RFC 9113 §8.1.1).
     pub(super) fn is_contradicted(&self, more: usize, end: StreamEnd) -> bool {
         let before = if self.place == QueryPlace::Body { self.octets.len() } else { 0 };
         let total = before + more;
@@ -51,7 +52,7 @@ impl RequestBody {
 #[derive(Debug)]
 pub(super) struct OpenStream {
     pub(super) id: u32,
-    /// The flow-control window of the client for the stream.
+    /// The flow-control window that the client grants for the stream.
     pub(super) window: i64,
     pub(super) extent: ResponseExtent,
     pub(super) media: Media,
@@ -67,7 +68,7 @@ pub enum HttpEnd {
     Excess,
 }
 
-/// A header block whose continuations are missing.
+/// An incomplete header block: more frames of CONTINUATION must follow.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) id: u32,

@@ -1,4 +1,4 @@
-//! HTTP/3 for DNS over HTTPS (RFC 9114, RFC 8484): the octets of streams, at the server's end. The
+//! HTTP/3 for DNS over HTTPS (RFC 9114, RFC 8484): the octets of streams, for the server. The
 //! module [`quic`](crate::quic) provides the streams themselves.
 //!
 //! ```text
@@ -34,7 +34,8 @@ const DECODER_STREAM: u64 = 3;
 pub(super) const MAX_BLOCK: u64 = 32 << 10;
 /// Maximum number of octets of the settings of a client.
 const MAX_SETTINGS: u64 = 1 << 10;
-/// The instruction of the encoder stream that a table of no octets permits.
+/// The only instruction that may follow on the encoder stream, because the dynamic table has no
+/// octets.
 const NO_TABLE: u8 = 0x20;
 
 /// The reason why a connection or a stream ends (RFC 9114 §8.1, RFC 9204 §6).
@@ -44,7 +45,7 @@ pub(crate) enum H3Error {
     None = 0x100,
     /// The peer violates the protocol.
     Protocol = 0x101,
-    /// The server cannot answer.
+    /// This end of the connection has a fault.
     Internal = 0x102,
     /// The peer has opened a stream that it must not open.
     StreamCreation = 0x103,
@@ -54,17 +55,17 @@ pub(crate) enum H3Error {
     FrameUnexpected = 0x105,
     /// A frame has the wrong length.
     Frame = 0x106,
-    /// The peer uses more than its share.
+    /// The peer causes too much work or sends too much.
     ExcessiveLoad = 0x107,
-    /// A number was not announced, or contradicts an earlier one.
+    /// A stream ID or push ID was not permitted, or contradicts an earlier one.
     Id = 0x108,
-    /// A setting is present that must not occur.
+    /// The settings contain a setting that is not permitted.
     Settings = 0x109,
     /// The first frame of the control stream is not SETTINGS.
     MissingSettings = 0x10a,
     /// The server has not processed the request.
     RequestRejected = 0x10b,
-    /// The request is not wanted any more, or gets no response.
+    /// The request or its response is no longer needed.
     Cancelled = 0x10c,
     /// The request ended before it was complete.
     RequestIncomplete = 0x10d,
@@ -72,7 +73,7 @@ pub(crate) enum H3Error {
     Message = 0x10e,
     /// A header block cannot be read.
     Decompression = 0x200,
-    /// The encoder stream changes a table that does not exist.
+    /// The encoder stream changes the dynamic table, which does not exist.
     EncoderStream = 0x201,
 }
 
@@ -102,7 +103,7 @@ pub(crate) fn write_varint(value: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Splits octets of a stream into frames.
+/// Splits the octets of a stream into frames.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     /// An incomplete head of a frame, or an incomplete payload that is collected.
@@ -118,20 +119,20 @@ struct Frame {
     handling: Handling,
 }
 
-/// The treatment of the payload of a frame.
+/// How the payload of a frame is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Handling {
     /// The payload is needed as a whole.
     Collect,
     /// The payload is passed on as it arrives.
     Pass,
-    /// The payload has no meaning.
+    /// The payload is skipped, because it has no meaning here.
     Skip,
 }
 
 /// A receiver of frames.
 pub(super) trait FrameSink {
-    /// Decides about a frame with this kind and length.
+    /// Chooses how a frame of this kind and length is handled.
     fn begin(&mut self, kind: u64, len: u64) -> Result<Handling, H3Error>;
     /// Handles a payload, or a part of a payload that is passed on in pieces.
     fn payload(&mut self, kind: u64, octets: &[u8]) -> Result<(), H3Error>;
@@ -206,7 +207,7 @@ pub(crate) struct H3Request {
 #[derive(Debug, Default)]
 struct RequestMessage {
     verdict: Option<RequestVerdict>,
-    /// The word by which the request names the device of the client.
+    /// The device identifier of the client in the path of the request.
     word: Option<Box<[u8]>>,
     media: Media,
     content_length: Option<usize>,
@@ -214,7 +215,7 @@ struct RequestMessage {
     has_trailers: bool,
 }
 
-/// The result of a request.
+/// The outcome of a complete request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum H3Asked {
     /// The request has a query.
@@ -224,12 +225,12 @@ pub(crate) enum H3Asked {
 }
 
 impl H3Request {
-    /// Takes octets of the stream. Returns a status once the request is rejected: the rest of it
-    /// has no meaning.
+    /// Takes octets of the stream. Returns a status once the request is rejected: the rest of the
+    /// request is not read.
     ///
     /// # Errors
-    /// A violation of the protocol, which ends the connection, or the stream if it is
-    /// [`H3Error::Message`].
+    /// The client violates the protocol: [`H3Error::Message`] ends the stream, any other error the
+    /// connection.
     pub(crate) fn take(&mut self, octets: &[u8]) -> Result<Option<Status>, H3Error> {
         self.frames.take(octets, &mut self.message)?;
         Ok(match self.message.verdict {
@@ -262,7 +263,7 @@ impl H3Request {
         self.message.media
     }
 
-    /// Takes the word by which the request names the device of the client.
+    /// Takes the device identifier of the client from the path of the request.
     pub(crate) fn take_word(&mut self) -> Option<Box<[u8]>> {
         self.message.word.take()
     }
@@ -324,10 +325,10 @@ impl FrameSink for RequestMessage {
     }
 }
 
-/// Returns the octets of a response. With status 200, its body is `message`, otherwise the reason
-/// for the status.
+/// Returns the octets of a response. With status 200, the body is `message`; otherwise it explains
+/// the status.
 pub(crate) fn response(status: Status, message: &[u8], form: ResponseForm) -> Vec<u8> {
-    /// Number of octets of frame heads and fields.
+    /// Estimated number of octets of frame heads and header fields.
     const OVERHEAD: usize = 64;
     let body = match status {
         Status::Ok => form.media.body(message),
@@ -391,7 +392,7 @@ pub(crate) fn settings() -> Vec<u8> {
     out
 }
 
-/// Returns the frame that announces to a client that requests from this stream on are not answered.
+/// Returns a GOAWAY frame: requests from this stream ID on are not answered.
 pub(crate) fn goaway(stream: u64) -> Vec<u8> {
     let (mut payload, mut out) = (Vec::new(), vec![GOAWAY as u8]);
     write_varint(stream, &mut payload);
@@ -412,22 +413,22 @@ pub(crate) struct H3Stream {
 /// The kind of a unidirectional stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamKind {
-    /// Frames of the control stream.
+    /// The control stream, with settings and other frames.
     Control,
-    /// Changes of the table of the server's decoder.
+    /// Changes to the dynamic table of the decoder at this end.
     Encoder,
-    /// Answers to the server's encoder, which has no table.
+    /// Acknowledgements for the encoder at this end, which has no dynamic table.
     Decoder,
-    /// A stream that has no meaning here.
+    /// A stream of an unknown kind.
     Unknown,
 }
 
 #[derive(Debug, Default)]
 struct ControlFrames {
     has_settings: bool,
-    /// The request from which on the peer answers no requests.
+    /// The lowest stream ID whose request the peer does not answer, after its GOAWAY.
     last: Option<u64>,
-    /// The highest push that the peer accepts.
+    /// The highest push ID that the peer accepts.
     max_push: Option<u64>,
 }
 
@@ -435,11 +436,11 @@ impl H3Stream {
     /// Takes octets of the stream.
     ///
     /// # Errors
-    /// A violation of the protocol, which ends the connection.
+    /// The peer violates the protocol: the connection must end.
     pub(crate) fn take(&mut self, octets: &[u8]) -> Result<(), H3Error> {
         let mut rest = octets;
         if self.kind.is_none() {
-            /// Maximum number of octets of an integer.
+            /// Maximum number of octets of an encoded integer.
             const KIND_MAX: usize = 8;
             let before = self.held.len();
             let added = rest.len().min(KIND_MAX - before);
@@ -466,7 +467,8 @@ impl H3Stream {
         }
     }
 
-    /// Returns the stream from which on the peer answers no request, once it says so.
+    /// Returns the lowest stream ID whose request the peer does not answer, once the peer has sent
+    /// GOAWAY.
     pub(crate) fn last(&self) -> Option<u64> {
         self.control.last
     }
@@ -488,7 +490,7 @@ impl FrameSink for ControlFrames {
             kind if OF_HTTP2.contains(&kind) => Err(H3Error::FrameUnexpected),
             // The payload of these frames is one integer.
             CANCEL_PUSH | GOAWAY | MAX_PUSH_ID if !(1..=8).contains(&len) => Err(H3Error::Frame),
-            // Nothing is pushed, so that there is nothing to cancel (RFC 9114 §7.2.3).
+            // This end has sent no push, so the peer can cancel none (RFC 9114 §7.2.3).
             CANCEL_PUSH => Err(H3Error::Id),
             GOAWAY | MAX_PUSH_ID => Ok(Handling::Collect),
             _ => Ok(Handling::Skip),
@@ -502,10 +504,10 @@ impl FrameSink for ControlFrames {
         if kind == GOAWAY || kind == MAX_PUSH_ID {
             let number = varint(&mut rest).filter(|_| rest.is_empty()).ok_or(H3Error::Frame)?;
             let goes_back = if kind == GOAWAY {
-                // RFC 9114 §5.2: the number must not rise.
+                // RFC 9114 §5.2: the ID in GOAWAY must not rise.
                 self.last.replace(number).is_some_and(|before| number > before)
             } else {
-                // RFC 9114 §7.2.7: the number must not fall.
+                // RFC 9114 §7.2.7: the maximum push ID must not fall.
                 self.max_push.replace(number).is_some_and(|before| number < before)
             };
             return if goes_back { Err(H3Error::Id) } else { Ok(()) };

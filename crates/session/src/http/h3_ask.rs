@@ -1,4 +1,4 @@
-//! One DNS query in HTTP/3: the client's end of a stream.
+//! One DNS query in HTTP/3: the request of a client, and the response on the same stream.
 
 use avocet_wire::MAX_MESSAGE;
 use data_encoding::BASE64URL_NOPAD;
@@ -118,7 +118,7 @@ impl FrameSink for ResponseMessage {
 
     fn payload(&mut self, kind: u64, octets: &[u8]) -> Result<(), H3Error> {
         if kind == DATA {
-            // The contents of an HTML page are ignored.
+            // Other contents, such as an HTML page, are ignored.
             if self.status == OK && self.is_dns_message {
                 self.body.extend_from_slice(octets);
             }
@@ -136,7 +136,7 @@ impl FrameSink for ResponseMessage {
             FieldName::ContentType => is_dns_message = value.starts_with(MEDIA_TYPE),
             _ => {}
         })?;
-        // Trailers have no status, and the last status is the final one.
+        // Trailers have no status. After interim responses, the last status counts.
         if status != 0 {
             (self.status, self.is_dns_message) = (status, is_dns_message);
         }

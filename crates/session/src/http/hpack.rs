@@ -1,23 +1,24 @@
-//! Header fields of HTTP/2 (RFC 7541): a decoder of the fields that DoH needs, and an encoder
-//! without state.
+//! Header fields of HTTP/2 (RFC 7541): a decoder of the fields that DoH needs, and an encoder that
+//! uses no dynamic table.
 //!
-//! The decoder knows the fields of [`FieldName`]. Of all others it keeps only the size, which
-//! decides what the table evicts, so that a table has few octets whatever a client puts into it.
+//! The decoder knows the fields of [`FieldName`]. Of all other fields it keeps only the size,
+//! because the sizes decide what the table evicts. So the table needs little memory, whatever a
+//! client puts into it.
 
 use std::collections::VecDeque;
 
 use super::huffman;
 
-/// Number of octets of the dynamic table that clients may use: the default of RFC 9113 §6.5.2. A
-/// table of this size has at most 128 entries.
+/// Maximum size of the dynamic table that a client may use: the default of RFC 9113 §6.5.2. A table
+/// of this size has at most 128 entries.
 pub(crate) const TABLE_SIZE: usize = 4096;
 /// Number of octets that an entry counts in addition to its name and value (RFC 7541 §4.1).
 pub(crate) const ENTRY_OVERHEAD: usize = 32;
-/// Maximum number of octets of all fields of a request, with the overhead of entries: a field to
-/// which an index of one octet refers counts, too (RFC 9113 §6.5.2).
+/// Maximum size of all fields of a request, including the overhead of each entry. A field counts
+/// fully even if one octet, an index into the table, represents it (RFC 9113 §6.5.2).
 pub(crate) const MAX_FIELDS: usize = 16 << 10;
 
-/// The fields that have a meaning here.
+/// The header fields that Avocet uses or must check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldName {
     /// `:method`
@@ -42,9 +43,9 @@ pub(crate) enum FieldName {
     AltSvc,
     /// A field that begins with a colon and must not be in a request.
     UnknownPseudo,
-    /// A field of a connection, which HTTP/2 does not have (RFC 9113 §8.2.2).
+    /// A field about the connection, such as `connection`, which HTTP/2 forbids (RFC 9113 §8.2.2).
     OfConnection,
-    /// A field whose name has octets that no name has (RFC 9113 §8.2.1).
+    /// A field whose name contains an invalid octet (RFC 9113 §8.2.1).
     BadName,
     /// Any other field.
     Other,
@@ -86,7 +87,7 @@ impl FieldName {
         )
     }
 
-    /// Returns whether the value of the field is needed.
+    /// Returns whether Avocet needs the value of the field.
     const fn has_use(self) -> bool {
         matches!(
             self,
@@ -101,13 +102,13 @@ impl FieldName {
     }
 }
 
-/// Reports whether an octet may be in the name of a field: visible, no upper-case letter, and no
-/// colon.
+/// Reports whether an octet may be in a field name: it must be visible, and neither an upper-case
+/// letter nor a colon.
 const fn is_of_name(octet: u8) -> bool {
     matches!(octet, b'!'..=b'9' | b';'..=b'@' | b'['..=b'~')
 }
 
-/// A field, or an entry of a table.
+/// An entry of a table of header fields.
 #[derive(Clone, Debug)]
 struct TableEntry {
     name: FieldName,
@@ -123,7 +124,8 @@ impl TableEntry {
     }
 }
 
-/// Entries of the static table (RFC 7541 Appendix A) with a use: place, name and value.
+/// The entries of the static table (RFC 7541 Appendix A) that Avocet uses or must check: index,
+/// name and value.
 const STATIC: [(usize, FieldName, &[u8]); 16] = [
     (1, FieldName::Authority, b""),
     (2, FieldName::Method, b"GET"),
@@ -144,7 +146,7 @@ const STATIC: [(usize, FieldName, &[u8]); 16] = [
 ];
 /// Number of entries of the static table.
 const STATIC_LEN: usize = 61;
-/// Octets of name and value of each entry of the static table.
+/// Lengths of the name and the value of each entry of the static table.
 const STATIC_SIZES: [(u8, u8); STATIC_LEN] = [
     (10, 0),
     (7, 3),
@@ -209,18 +211,18 @@ const STATIC_SIZES: [(u8, u8); STATIC_LEN] = [
     (16, 0),
 ];
 
-/// The error that a header block cannot be read. The table of the connection cannot be used
-/// afterwards (RFC 9113 §4.3).
+/// The error that a header block cannot be decoded. The connection must end, because its dynamic
+/// table may be wrong (RFC 9113 §4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadBlock;
 
-/// The decoder of a connection.
+/// The decoder of the header fields of a connection.
 #[derive(Debug)]
 pub(crate) struct FieldDecoder {
     entries: VecDeque<TableEntry>,
     size: usize,
     max_size: usize,
-    /// Memory for the name and value that are decoded.
+    /// Reused memory for decoded names and values.
     name: Vec<u8>,
     value: Vec<u8>,
 }
@@ -237,8 +239,8 @@ impl FieldDecoder {
     }
 
     /// Passes the fields of a block to `visit`: the name of each, and the value if it is needed.
-    /// Returns the number of octets of all fields. Beyond [`MAX_FIELDS`], the remaining fields only
-    /// change the table.
+    /// Returns the number of octets of all fields. Fields beyond [`MAX_FIELDS`] only change the
+    /// dynamic table.
     pub(crate) fn read(
         &mut self,
         block: &[u8],
@@ -247,7 +249,7 @@ impl FieldDecoder {
         let (mut rest, mut octets, mut has_field) = (block, 0usize, false);
         while let Some(first) = rest.first().copied() {
             if first & 0xe0 == 0x20 {
-                // A change of size is at the start (RFC 7541 §4.2).
+                // The block begins with a change of the table size (RFC 7541 §4.2).
                 let size = integer(&mut rest, 5)?;
                 if has_field || size > TABLE_SIZE {
                     return Err(BadBlock);
@@ -269,7 +271,7 @@ impl FieldDecoder {
         Ok(octets)
     }
 
-    /// Visits the entry with this index. Returns the size of the entry.
+    /// Passes the entry with this index to `visit`. Returns the size of the entry.
     fn indexed(
         &self,
         index: usize,
@@ -315,7 +317,7 @@ impl FieldDecoder {
             // An entry that is larger than the table empties it (RFC 7541 §4.4).
             if size <= self.max_size {
                 let value = if name.has_use() { &self.value[..] } else { &[] };
-                // The table bounds both lengths.
+                // Both lengths fit, because the entry is not larger than the table.
                 self.entries.push_front(TableEntry {
                     name,
                     name_len: name_len as u16,
@@ -387,7 +389,7 @@ pub(super) fn integer(rest: &mut &[u8], bits: u32) -> Result<usize, BadBlock> {
 }
 
 /// Reads a string into `out`. The length of the string has a prefix of `bits` bits, and the bit
-/// before it states whether the string is in the Huffman code.
+/// before it states whether the string is Huffman-coded.
 pub(super) fn string(rest: &mut &[u8], bits: u32, out: &mut Vec<u8>) -> Result<(), BadBlock> {
     let is_coded = rest.first().ok_or(BadBlock)? & (1 << bits) != 0;
     let len = integer(rest, bits)?;
@@ -401,7 +403,7 @@ pub(super) fn string(rest: &mut &[u8], bits: u32, out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// Appends a field whose name is an entry of the static table, without a change of any table.
+/// Appends a field whose name has this index in the static table. No table changes.
 pub(crate) fn write(index: u8, value: &[u8], out: &mut Vec<u8>) {
     write_integer(index.into(), 4, out);
     write_integer(value.len(), 7, out);
@@ -449,7 +451,7 @@ mod tests {
 
     #[test]
     fn the_examples_of_the_rfc_are_read_by_one_decoder() {
-        // RFC 7541 C.4.1 and C.4.2.
+        // The examples of RFC 7541 C.4.1 and C.4.2.
         let mut decoder = FieldDecoder::new();
         let first = [
             &[0x82, 0x86, 0x84, 0x41, 0x8c][..],
@@ -467,7 +469,7 @@ mod tests {
         let second = [0x82, 0x86, 0x84, 0xbe, 0x58, 0x86, 0xa8, 0xeb, 0x10, 0x64, 0x9c, 0xbf];
         let fields = read(&mut decoder, &second).unwrap();
         assert_eq!(fields.len(), 5);
-        // The value of an authority has no use, and is not kept.
+        // The value of `:authority` is not needed, so it is not kept.
         assert_eq!(fields[3], (FieldName::Authority, String::new()));
         assert_eq!(decoder.size, 110);
     }

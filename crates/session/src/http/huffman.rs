@@ -1,12 +1,12 @@
 //! The Huffman code of header fields (RFC 7541 §5.2, Appendix B).
 //!
 //! The code is canonical: within a length, codes ascend with their symbols. So the lengths of
-//! Appendix B are the whole table, and a code is decoded by its length: no state machine of many
-//! kilobytes has to be in the cache.
+//! Appendix B determine all codes, and the decoder finds a symbol by the length of its code. A
+//! state machine of many kilobytes would displace other data from the processor's cache.
 
 /// Symbols: all octets, and the end of a string.
 const SYMBOLS: usize = 257;
-/// The symbol that must not occur (RFC 7541 §5.2).
+/// The symbol that ends a string. An encoder must not write it (RFC 7541 §5.2).
 const END: u16 = 256;
 /// Number of bits of the longest code.
 const MAX_BITS: usize = 30;
@@ -30,11 +30,11 @@ const LENGTHS: [u8; SYMBOLS] = [
 /// The codes of one length.
 #[derive(Clone, Copy)]
 struct OfLength {
-    /// The first code after the codes of this length, in the most significant bits.
+    /// The code after the last code of this length, shifted to the most significant bits.
     end: u64,
     /// The first code of this length.
     first: u32,
-    /// The index in [`TABLE`] of the symbol of the first code.
+    /// The index in [`TABLE`] at which the symbols with codes of this length begin.
     place: u16,
 }
 
@@ -63,7 +63,7 @@ const fn table() -> CodeTable {
             symbol += 1;
         }
         table.lengths[bits].end = (code as u64) << (64 - bits);
-        // The last code fills its length: `end` is 2 to the 64th.
+        // The longest codes use up the code space: `end` is 2 to the 64th.
         if bits == MAX_BITS {
             table.lengths[bits].end = u64::MAX;
         }
@@ -72,13 +72,14 @@ const fn table() -> CodeTable {
     table
 }
 
-/// The error that a string has a form that no encoder writes.
+/// The error that a string is not a valid Huffman code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadCode;
 
-/// Appends the octets of `coded`: at most eight for each five of `coded`.
+/// Decodes `coded` and appends the result to `out`: at most eight octets for each five octets of
+/// `coded`.
 pub(crate) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), BadCode> {
-    // The next bits, the first of them in the most significant place.
+    // The next bits. The first of them is the most significant bit of `window`.
     let (mut window, mut bits) = (0u64, 0u32);
     let mut rest = coded.iter();
     loop {
@@ -104,7 +105,7 @@ pub(crate) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), BadCode> {
     }
 }
 
-/// Returns the first symbol and the bits of its code.
+/// Returns the first symbol and the number of bits of its code.
 fn next(window: u64) -> Result<(u16, u32), BadCode> {
     /// Number of bits of the shortest code.
     const MIN_BITS: usize = 5;
@@ -116,7 +117,7 @@ fn next(window: u64) -> Result<(u16, u32), BadCode> {
             return Ok((*symbol.ok_or(BadCode)?, bits as u32));
         }
     }
-    // Only thirty ones are left, the code of END.
+    // Only thirty bits of one are left: the code of the symbol that ends a string.
     Err(BadCode)
 }
 
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_examples_of_the_rfc_are_read() {
-        // RFC 7541 C.4.1, C.4.2, C.6.1.
+        // The examples of RFC 7541 C.4.1, C.4.2 and C.6.1.
         check(
             &[0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff],
             Ok(b"www.example.com"),
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn padding_and_the_end_are_checked() {
-        // An octet of padding, padding of zeros, and END.
+        // Padding of a whole octet, padding with zeros, and the symbol that ends a string.
         for coded in [&[0xff][..], &[0x64, 0x02, 0xff], &[0x64, 0x02, 0x00], &[0xff; 4], &[0xff; 9]]
         {
             check(coded, Err(BadCode));

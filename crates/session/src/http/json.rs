@@ -20,10 +20,10 @@ const MAX_NAME_TEXT: usize = 4 * MAX_NAME;
 /// The EDNS buffer size of a query. It does not limit the response, because a stream has no such
 /// limit.
 const UDP_SIZE: u16 = 1232;
-/// DO in the TTL of OPT (RFC 6891 §6.1.3).
+/// The DO flag in the TTL field of OPT (RFC 6891 §6.1.3).
 const DNSSEC_OK: u16 = 1 << 15;
 
-/// The reason why the parameters of a request have no query.
+/// The reason why the parameters of a request are not a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParameterFault {
     /// The name is missing.
@@ -34,7 +34,7 @@ pub(crate) enum ParameterFault {
     BadName,
     /// The type is unknown.
     BadType,
-    /// A flag is neither set nor unset.
+    /// The value of a flag means neither set nor unset.
     BadFlag,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn query(parameters: &[u8]) -> Result<Vec<u8>, ParameterFault> {
         }
     }
     let name = name.ok_or(ParameterFault::NoName)?;
-    // AD asks for the status of validation (RFC 6840 §5.7).
+    // AD in a query asks for the AD bit in the response (RFC 6840 §5.7).
     let flags = RD | AD | if checking_disabled { CD } else { 0 };
     let mut query = Vec::with_capacity(12 + name.len() + 4 + 11);
     for word in [0, flags, 1, 0, 0, 1] {
@@ -94,7 +94,8 @@ pub(super) fn query(parameters: &[u8]) -> Result<Vec<u8>, ParameterFault> {
     Ok(query)
 }
 
-/// Decodes a value of a parameter (RFC 3986 §2.1). Names are the longest values.
+/// Decodes the value of a parameter (RFC 3986 §2.1). Returns `None` if it is longer than the
+/// longest name.
 fn decoded(value: &[u8]) -> Option<Vec<u8>> {
     if value.len() > 3 * MAX_NAME_TEXT {
         return None;
@@ -123,8 +124,8 @@ fn name_of(text: &[u8]) -> Option<Vec<u8>> {
     Some(wire[..len].to_vec())
 }
 
-/// Reads a type by number or name. The server decides about types that have a meaning only in
-/// queries.
+/// Reads a type by number or name. The server decides about types that only queries may have, such
+/// as ANY.
 fn type_of(text: &[u8]) -> Option<Rtype> {
     let text = str::from_utf8(text).ok()?;
     if let Ok(number) = text.parse::<u16>() {
@@ -149,7 +150,7 @@ pub(super) fn response(message: &[u8]) -> Option<Vec<u8>> {
     Some(out.text.into_bytes())
 }
 
-/// The reason why a message has no form in JSON.
+/// The error that a message cannot be written in JSON.
 struct NoJson;
 
 impl From<WireError> for NoJson {
@@ -247,12 +248,13 @@ fn write_data(record: &RecordView<'_>, wire: &mut [u8], out: &mut JsonText) -> f
     write!(out, "{}", rdata::display(record.rtype.0, octets))
 }
 
-/// A text within [`MAX_JSON`]. Text that is written to it becomes the content of a string.
+/// A text of at most [`MAX_JSON`] octets. Text that is written to it with `write!` is the content
+/// of a JSON string.
 struct JsonText {
     text: String,
 }
 
-/// The text, for the parts outside of strings.
+/// The part of the text that is outside of strings and is written without escapes.
 struct Raw<'t>(&'t mut JsonText);
 
 impl JsonText {
@@ -260,7 +262,7 @@ impl JsonText {
         Raw(self)
     }
 
-    /// Begins an object of an array.
+    /// Begins an object in an array, at this index.
     fn begin(&mut self, place: usize) -> fmt::Result {
         self.raw().write_str(if place == 0 { "{" } else { ",{" })
     }
@@ -288,7 +290,7 @@ impl Write for Raw<'_> {
 
 impl Write for JsonText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // The start of the text that is not yet written.
+        // The start of the part that is not written yet.
         let mut from = 0;
         for (at, letter) in text.char_indices() {
             let is_plain = !letter.is_control() && !matches!(letter, '"' | '\\' | '<' | '>' | '&');
@@ -297,7 +299,8 @@ impl Write for JsonText {
             }
             self.push(&text[from..at])?;
             from = at + letter.len_utf8();
-            // RFC 8259 §7. Letters of HTML are escaped for clients that guess the type of content.
+            // RFC 8259 §7. Characters with a meaning in HTML are escaped, because some clients
+            // guess the type of the content.
             write!(self.raw(), "\\u{:04x}", u32::from(letter))?;
         }
         self.push(&text[from..])

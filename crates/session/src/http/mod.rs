@@ -1,8 +1,8 @@
-//! DNS over HTTPS (RFC 8484) over octets: HTTP/1.1 and HTTP/2, the server's end; HTTP/2, the
-//! client's end; and the octets of HTTP/3, for [`quic`](crate::quic).
+//! DNS over HTTPS (RFC 8484) without sockets: HTTP/1.1 and HTTP/2 for the server, HTTP/2 for the
+//! client, and the octets of HTTP/3 for [`quic`](crate::quic).
 //!
-//! A connection begins with the preface of HTTP/2 or with a request of HTTP/1.1, so that its first
-//! octets decide, whatever the two ends have agreed on in TLS.
+//! The first octets of a connection decide between HTTP/2, which begins with a fixed preface, and
+//! HTTP/1.1. What both ends have agreed on in TLS does not matter.
 
 mod alt_svc;
 pub(crate) mod client;
@@ -33,23 +33,23 @@ use h1::Http1;
 use h2::Http2;
 pub use h2_stream::HttpEnd;
 
-/// Number of octets that identify HTTP/2.
+/// Number of octets after which the preface of HTTP/2 is recognized.
 const SIGN: &[u8] = b"PRI";
 
-/// A receiver of the replies to one query.
+/// The receiver of the reply to one query.
 pub struct Replies<'s> {
     place: ReplyPlace<'s>,
-    /// The word by which the request names the device of the client.
+    /// The device identifier of the client in the path of the request.
     word: Option<&'s [u8]>,
-    /// Facts about the client's device from the handshake.
+    /// Facts about the client and its device from the TLS handshake.
     facts: Option<Arc<HandshakeFacts>>,
-    /// Number of octets of earlier replies that TLS has encrypted and that wait to be sent.
+    /// Number of octets of earlier replies that are encrypted, but not sent yet.
     sealed: usize,
 }
 
-/// The destination of a reply.
+/// Where a reply goes.
 enum ReplyPlace<'s> {
-    /// The reply leaves in a frame (RFC 7766).
+    /// The reply is sent with its length in front (RFC 7766).
     Frames(&'s mut FrameWriter),
     /// The reply is for the only waiting request of HTTP/1.1.
     One(&'s mut Http1),
@@ -83,19 +83,19 @@ impl<'s> Replies<'s> {
         self.facts.clone_from(facts);
     }
 
-    /// Returns the facts about the client's device from the handshake.
+    /// Returns the facts about the client and its device from the TLS handshake.
     #[inline]
     pub fn facts(&self) -> Option<&HandshakeFacts> {
         self.facts.as_deref()
     }
 
-    /// Returns the word by which the request names the device of the client.
+    /// Returns the device identifier of the client in the path of the request.
     #[inline]
     pub fn word(&self) -> Option<&[u8]> {
         self.word
     }
 
-    /// Adds octets that TLS has already encrypted to those that [`Self::is_over`] counts.
+    /// Adds octets that TLS has already encrypted to the number that [`Self::is_over`] compares.
     #[inline]
     pub(crate) fn count_sealed(&mut self, octets: usize) {
         self.sealed = octets;
@@ -111,7 +111,7 @@ impl<'s> Replies<'s> {
         }
     }
 
-    /// Ends a request that gets no reply. A connection with frames has nothing to end.
+    /// Ends a request that gets no reply. Without HTTP, there is nothing to end.
     #[inline]
     pub fn refuse(&mut self) {
         match &mut self.place {
@@ -121,7 +121,7 @@ impl<'s> Replies<'s> {
         }
     }
 
-    /// Returns the number of the request in its connection, for a reply that comes later.
+    /// Returns the ID of the request within its connection, for a reply that comes later.
     #[inline]
     pub fn request(&self) -> u32 {
         match &self.place {
@@ -142,14 +142,14 @@ impl<'s> Replies<'s> {
     }
 }
 
-/// A connection with DNS over HTTPS.
+/// The server's end of a connection with DNS over HTTPS.
 pub struct Http(Version, H3Port);
 
-/// The port of HTTP/3 at the same host, which the first answer announces; 0 for none.
+/// The port of HTTP/3 at the same host, which the first response announces; 0 for none.
 type H3Port = u16;
 
 enum Version {
-    /// The octets received do not decide between the versions.
+    /// Too few octets have arrived to recognize the version.
     Unknown(Vec<u8>, Outgoing),
     One(Http1),
     Two(Http2),
@@ -161,13 +161,13 @@ impl Http {
         Self::announcing(0)
     }
 
-    /// Creates the state at the start of a connection. The client learns the port of HTTP/3 with
-    /// its first answer (RFC 9114 §3.1); 0 announces none.
+    /// Creates the state at the start of a connection. The first response announces the port of
+    /// HTTP/3 (RFC 9114 §3.1); 0 announces none.
     pub const fn announcing(h3_port: u16) -> Self {
         Self(Version::Unknown(Vec::new(), Outgoing::new()), h3_port)
     }
 
-    /// Reports whether octets wait that were not processed because delivery was stopped.
+    /// Reports whether received octets wait because delivery was stopped.
     pub fn is_stopped(&self) -> bool {
         match &self.0 {
             Version::Unknown(..) => false,
@@ -176,7 +176,7 @@ impl Http {
         }
     }
 
-    /// Returns whether a reply must be pushed before more can be read.
+    /// Reports whether a reply must be sent before more is read.
     pub(crate) fn must_wait(&self) -> bool {
         matches!(&self.0, Version::One(http) if http.must_wait())
     }
@@ -190,7 +190,7 @@ impl Http {
         }
     }
 
-    /// Reports whether the client owes the rest of a request.
+    /// Reports whether the client has sent only a part of a request.
     pub(crate) fn is_partial(&self) -> bool {
         match &self.0 {
             Version::Unknown(held, _) => !held.is_empty(),
@@ -199,7 +199,8 @@ impl Http {
         }
     }
 
-    /// Returns the oldest request that waits for the client; see [`Session::oldest_owed`].
+    /// Returns the oldest request on which the server waits for the client; see
+    /// [`Session::oldest_owed`].
     ///
     /// [`Session::oldest_owed`]: crate::session::Session::oldest_owed
     pub(crate) fn oldest_owed(&self) -> Option<u32> {
@@ -209,7 +210,7 @@ impl Http {
         }
     }
 
-    /// Returns the number of parts of responses sent; it wraps.
+    /// Returns the number of parts of responses that were sent; it wraps.
     pub(crate) fn replied(&self) -> u32 {
         match &self.0 {
             Version::Unknown(..) => 0,
@@ -275,7 +276,7 @@ impl Http {
         }
     }
 
-    /// Announces the end of the connection, which still answers.
+    /// Announces the end of the connection. Requests that still arrive are answered.
     pub(crate) fn announce_end(&mut self) {
         match &mut self.0 {
             Version::Unknown(..) => {}

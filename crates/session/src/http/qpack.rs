@@ -1,7 +1,7 @@
-//! Header fields of HTTP/3 (RFC 9204) without a dynamic table: neither end may use one, because the
-//! server permits a table of no octets.
+//! Header fields of HTTP/3 (RFC 9204) without a dynamic table: both ends permit only a table of no
+//! octets.
 //!
-//! The decoder knows the fields of [`FieldName`]; of all others it counts the size alone.
+//! The decoder knows the fields of [`FieldName`]; of all other fields it only counts the size.
 
 use super::hpack::{
     BadBlock, ENTRY_OVERHEAD, FieldName, MAX_FIELDS, integer, string, write_integer,
@@ -9,10 +9,10 @@ use super::hpack::{
 
 /// Number of entries of the static table (RFC 9204 Appendix A).
 const STATIC_LEN: usize = 99;
-/// Number of octets that each entry of the static table counts: more than the largest entry has,
-/// with the overhead.
+/// The size that each entry of the static table counts: more than the size of the largest entry,
+/// including the overhead.
 const STATIC_SIZE: usize = 128;
-/// Entries of the static table with a use: place, name and value.
+/// The entries of the static table that Avocet uses or must check: index, name and value.
 const STATIC: [(usize, FieldName, &[u8]); 35] = [
     (0, FieldName::Authority, b""),
     (1, FieldName::Path, b"/"),
@@ -51,11 +51,11 @@ const STATIC: [(usize, FieldName, &[u8]); 35] = [
     (71, FieldName::Status, b"500"),
 ];
 
-/// The prefix of a block that refers to no dynamic table (RFC 9204 §4.5.1).
+/// The prefix of a header block that does not refer to the dynamic table (RFC 9204 §4.5.1).
 pub(crate) const PREFIX: [u8; 2] = [0, 0];
 
 /// Passes the names and values of the fields of a block to `visit`. Returns the number of octets of
-/// all fields. Beyond [`MAX_FIELDS`], no field is visited.
+/// all fields. Fields beyond [`MAX_FIELDS`] are not passed.
 pub(crate) fn read(
     block: &[u8],
     visit: &mut impl FnMut(FieldName, &[u8]),
@@ -70,20 +70,20 @@ pub(crate) fn read(
     let (mut octets, mut name, mut value) = (0, Vec::new(), Vec::new());
     while let Some(first) = rest.first().copied() {
         let (field, size) = match first {
-            // The field is indexed, in the static table.
+            // The static table has both the name and the value.
             0xc0.. => {
                 let (field, found) = entry(integer(&mut rest, 6)?)?;
                 value.clear();
                 value.extend_from_slice(found);
                 (field, STATIC_SIZE)
             }
-            // A value with a name of the static table.
+            // The static table has the name, and the value follows.
             0x50..=0x5f | 0x70..=0x7f => {
                 let (field, _) = entry(integer(&mut rest, 4)?)?;
                 string(&mut rest, 7, &mut value)?;
                 (field, STATIC_SIZE + value.len())
             }
-            // The field has its own name and value.
+            // The name and the value follow.
             0x20..=0x3f => {
                 string(&mut rest, 3, &mut name)?;
                 string(&mut rest, 7, &mut value)?;
@@ -110,14 +110,14 @@ fn entry(index: usize) -> Result<(FieldName, &'static [u8]), BadBlock> {
     Ok(found.map_or((FieldName::Other, &b""[..]), |(_, name, value)| (*name, *value)))
 }
 
-/// Appends an entry of the static table.
+/// Appends a field that is an entry of the static table.
 pub(crate) fn write_entry(index: u8, out: &mut Vec<u8>) {
     let start = out.len();
     write_integer(index.into(), 6, out);
     out[start] |= 0xc0;
 }
 
-/// Appends a value with a name of the static table.
+/// Appends a field: the index of its name in the static table, and its value.
 pub(crate) fn write_value(index: u8, value: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     write_integer(index.into(), 4, out);
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_example_of_the_rfc_is_read() {
-        // RFC 9204 B.1.
+        // The example of RFC 9204 B.1.
         let block = b"\x00\x00\x51\x0b/index.html";
         assert_eq!(fields(block), Ok(vec![(FieldName::Path, "/index.html".to_owned())]));
     }

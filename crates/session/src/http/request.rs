@@ -1,5 +1,5 @@
-//! DNS queries in HTTP (RFC 8484): finds the query in a request, and chooses the status for a
-//! request without one.
+//! DNS queries in HTTP (RFC 8484): finds the query in a request, or chooses the status of the
+//! response that rejects the request.
 
 use std::borrow::Cow;
 
@@ -10,15 +10,15 @@ use data_encoding::BASE64URL_NOPAD;
 use super::hpack::FieldName;
 use super::json::{self, MEDIA_TYPE_JSON, ParameterFault};
 
-/// The path of queries: the default of clients and of RFC 8484 §4.1.1.
+/// The path of queries in RFC 8484 §4.1.1, which most clients use.
 pub(crate) const PATH: &[u8] = b"/dns-query";
 /// The path of queries whose responses are in JSON.
 const JSON_PATH: &[u8] = b"/resolve";
 /// The media type of queries and responses.
 pub(crate) const MEDIA_TYPE: &[u8] = b"application/dns-message";
-/// The media type of the reason for a status.
+/// The media type of a body that explains the status.
 pub(super) const REASON_TYPE: &[u8] = b"text/plain";
-/// Maximum number of octets of the word of a device in a path.
+/// Maximum number of octets of a device identifier in a path.
 const MAX_WORD: usize = 63;
 /// Maximum number of octets of a path with a query in base64. It is checked before anything is
 /// decoded.
@@ -29,17 +29,17 @@ pub(super) const MAX_TARGET: usize = 8 << 10;
 pub(crate) enum Status {
     /// 200
     Ok,
-    /// 400: there is no query.
+    /// 400: the request has no query.
     BadRequest,
-    /// 400: the parameters have no query.
+    /// 400: the parameters are not a query.
     BadParameters(ParameterFault),
-    /// 404: there is no resource at the path.
+    /// 404: the server has nothing at this path.
     NotFound,
     /// 405: neither GET, HEAD nor POST.
     BadMethod,
     /// 408: the request came in too many pieces.
     Slow,
-    /// 411: a body without length, in HTTP/1.1.
+    /// 411: an HTTP/1.1 request has a body without its length.
     NoLength,
     /// 413: the body is longer than a DNS message.
     LargeBody,
@@ -85,7 +85,7 @@ impl Status {
 pub(crate) enum ResponseExtent {
     /// Fields and body.
     Whole,
-    /// The fields: the method is HEAD.
+    /// Fields without a body, because the method is HEAD.
     Fields,
 }
 
@@ -117,7 +117,7 @@ impl Media {
     }
 }
 
-/// The form of the response that a client accepts.
+/// The form in which a response is sent: its parts and its media type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResponseForm {
     pub(crate) extent: ResponseExtent,
@@ -139,7 +139,7 @@ enum Method {
     Other,
 }
 
-/// The target that the path names.
+/// The resource that the path of a request names.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum RequestTarget {
     #[default]
@@ -154,31 +154,31 @@ enum RequestTarget {
     Json(Result<Vec<u8>, ParameterFault>),
 }
 
-/// The parts of a request that have a meaning.
+/// The parts of a request that matter here.
 #[derive(Debug, Default)]
 pub(crate) struct RequestHead {
     method: Method,
     target: RequestTarget,
-    /// The word after the path of queries, by which the client names its device.
+    /// The device identifier of the client, which follows the path of queries.
     word: Option<Box<[u8]>>,
     is_message: bool,
     /// The fields that have occurred.
     seen: SeenFields,
     /// The number of octets of the body, if the request states it.
     pub(crate) content_length: Option<usize>,
-    /// Whether a field occurs twice, is at the wrong place, has no meaning in a request, or is not
-    /// the number that it must be.
+    /// Whether a field occurs twice, is at the wrong place, must not be in a request, or has an
+    /// invalid value.
     pub(crate) is_malformed: bool,
 }
 
-/// The fields of a request that have occurred, as a sum of the constants.
+/// The set of fields that have occurred; the constants are its bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SeenFields(u8);
 
 impl SeenFields {
     const SCHEME: u8 = 1;
     const AUTHORITY: u8 = 2;
-    /// The name of the host, which is not empty.
+    /// A host name that is not empty.
     const HOST: u8 = 4;
     /// A pseudo-field.
     const PSEUDO: u8 = 8;
@@ -197,7 +197,7 @@ impl SeenFields {
     }
 }
 
-/// The verdict on a request.
+/// How a request continues after its header fields.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RequestVerdict {
     /// The query is in the path.
@@ -211,7 +211,7 @@ pub(crate) enum RequestVerdict {
 impl RequestHead {
     /// Reads a field of the request.
     pub(crate) fn field(&mut self, name: FieldName, value: &[u8]) {
-        // Pseudo-fields come first (RFC 9113 §8.3, RFC 9114 §4.3).
+        // Pseudo-fields must come first (RFC 9113 §8.3, RFC 9114 §4.3).
         if name.is_pseudo() {
             self.seen.add(SeenFields::PSEUDO);
             self.is_malformed |= self.seen.has(SeenFields::REGULAR);
@@ -264,7 +264,7 @@ impl RequestHead {
             || !self.seen.has(SeenFields::SCHEME)
     }
 
-    /// Returns whether the name of the host is missing, which HTTP/3 requires (RFC 9114 §4.3.1).
+    /// Reports whether the host name is missing, which HTTP/3 requires (RFC 9114 §4.3.1).
     pub(crate) fn lacks_host(&self) -> bool {
         !self.seen.has(SeenFields::HOST)
     }
@@ -274,7 +274,7 @@ impl RequestHead {
         !self.is_malformed && !self.seen.has(SeenFields::PSEUDO)
     }
 
-    /// Takes the word by which the client names its device.
+    /// Takes the device identifier of the client.
     pub(crate) fn take_word(&mut self) -> Option<Box<[u8]>> {
         self.word.take()
     }
@@ -287,7 +287,7 @@ impl RequestHead {
         }
     }
 
-    /// Returns the verdict on the request.
+    /// Returns how the request continues.
     pub(crate) fn verdict(self) -> RequestVerdict {
         let extent = if self.method == Method::Head {
             ResponseExtent::Fields
@@ -319,7 +319,7 @@ impl RequestHead {
 }
 
 impl RequestTarget {
-    /// Reads a target. Returns the word in its path, too.
+    /// Reads a target. Also returns the device identifier in its path.
     fn read(target: &[u8]) -> (Self, Option<Box<[u8]>>) {
         if target.len() > MAX_TARGET {
             return (Self::TooLong, None);
@@ -342,7 +342,7 @@ impl RequestTarget {
         (target, word)
     }
 
-    /// Reads the parameters of the path of queries.
+    /// Reads the parameters of a request at the path of queries.
     fn query(parameters: &[u8]) -> Self {
         let mut all = parameters.split(|octet| *octet == b'&');
         let Some(text) = all.find_map(|one| one.strip_prefix(b"dns=")) else {
@@ -356,13 +356,13 @@ impl RequestTarget {
     }
 }
 
-/// Reports whether the rest of a path may name a device.
+/// Reports whether the rest of a path may be a device identifier.
 fn is_word(octets: &[u8]) -> bool {
     let is_of_word = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
     (1..=MAX_WORD).contains(&octets.len()) && octets.iter().all(is_of_word)
 }
 
-/// Reports whether a content type is that of DNS messages, with any parameters.
+/// Reports whether a content type is `application/dns-message`, with any parameters.
 fn is_message(value: &[u8]) -> bool {
     let end = value.iter().position(|octet| *octet == b';').unwrap_or(value.len());
     value[..end].trim_ascii().eq_ignore_ascii_case(MEDIA_TYPE)
@@ -370,12 +370,12 @@ fn is_message(value: &[u8]) -> bool {
 
 fn number(value: &[u8]) -> Option<usize> {
     let is_digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-    // A number that is too long is a body that is too long.
+    // A number that exceeds the type means that the body is too long.
     is_digits.then(|| str::from_utf8(value).ok()?.parse().ok().or(Some(usize::MAX)))?
 }
 
 /// Returns the number of seconds for which a response is fresh: the smallest TTL of its answers or,
-/// without answers, of its SOA record (RFC 8484 §5.1). Errors are not kept.
+/// without answers, of its SOA record (RFC 8484 §5.1). HTTP caches must not keep errors.
 pub(crate) fn max_age(message: &[u8]) -> u32 {
     let Ok(view) = MessageView::new(message) else { return 0 };
     if !matches!(view.header().rcode(), Rcode::NOERROR | Rcode::NXDOMAIN) {

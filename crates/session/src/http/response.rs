@@ -1,4 +1,4 @@
-//! The fields of a response in HTTP/2, without any table: every client understands them.
+//! The header fields of a response in HTTP/2, without a dynamic table.
 
 use super::hpack;
 use super::request::{Media, REASON_TYPE, Status, max_age};
@@ -12,10 +12,11 @@ const CONTENT_TYPE: u8 = 31;
 /// `:status: 200` in the static table.
 const OK: u8 = 0x88;
 
-/// Seconds for which clients may use HTTP/3 without another announcement: the default of RFC 7838.
+/// Number of seconds for which clients may use HTTP/3 without another announcement: the default of
+/// RFC 7838.
 const ALTERNATIVE_SECS: u32 = 86_400;
 
-/// A response to send.
+/// The content of a response, which determines its header fields.
 #[derive(Clone, Copy)]
 pub(super) struct Content<'c> {
     pub(super) media: Media,
@@ -32,8 +33,8 @@ impl Content<'_> {
     pub(super) const NONE: Self = Self { media: Media::Message, message: &[], len: 0, h3_port: 0 };
 }
 
-/// Appends the fields of the response to a request. The content of a status other than 200 is the
-/// reason.
+/// Appends the fields of the response to a request. With a status other than 200, the body explains
+/// the status.
 pub(super) fn write_fields(status: Status, content: Content<'_>, out: &mut Vec<u8>) {
     let Content { media, message, len, h3_port } = content;
     if status != Status::Ok {

@@ -16,7 +16,7 @@ const POST: &[u8] = b"\x83\x87\x04\x0a/dns-query\x5f\x17application/dns-message"
 /// A header block without path.
 const NO_PATH: &[u8] = b"\x82\x87";
 
-/// The reaction of the server to queries.
+/// What the server does with queries.
 #[derive(Clone, Copy, PartialEq)]
 enum Then {
     Answer,
@@ -281,7 +281,7 @@ fn floods_of_frames_end_the_connection() {
     let (client, text) = one(Then::Answer, &head.repeat(10_000));
     assert_eq!(text.matches("HTTP/1.1 404 ").count(), MAX_REJECTED as usize);
     assert_eq!((text.matches("close").count(), client.http.has_ended()), (1, true));
-    // Queries allow more requests without a query.
+    // After a query, more requests without a query are permitted.
     let round =
         [&head.repeat(10)[..], b"GET /dns-query?dns=AAAA HTTP/1.1\r\nhost: x\r\n\r\n"].concat();
     let (client, _) = one(Then::Answer, &round.repeat(100));
@@ -293,7 +293,7 @@ fn floods_of_frames_end_the_connection() {
         client.send(&[frame(1, 4, 1, POST), attack].concat());
         assert_eq!(goaway(&mut client), Some(11));
     }
-    // Time and responses allow more frames.
+    // Time and responses refill the budget for frames.
     let mut client = Client::two(Then::Answer);
     client.send(&frame(8, 0, 0, &[0x3f, 0, 0, 0]));
     for n in 0..10_000 {
@@ -326,7 +326,7 @@ fn a_bomb_of_references_is_refused_without_being_expanded() {
     bomb.extend([0xbe; 10_000]);
     client.send(&frame(1, 5, 1, &bomb));
     assert_eq!(&frames(&client.out())[0].3[..5], b"\x08\x03431");
-    // The decoder still has the table of the client.
+    // The decoder has kept its dynamic table.
     client.send(&post(3, QUERY));
     assert_eq!(client.messages, [QUERY]);
 }
@@ -391,7 +391,7 @@ fn responses_that_nobody_takes_are_bounded() {
     }
     assert!(client.two_mut().kept_octets() <= 256 << 10);
     let _ = client.out();
-    // The responses leave when the windows open.
+    // The responses are sent when the flow-control windows open.
     client.send(&frame(8, 0, 0, &[0x3f, 0xff, 0xff, 0xff]));
     client.send(&frame(4, 0, 0, &[0, 4, 0, 1, 0, 0]));
     let sent: usize =

@@ -1,4 +1,4 @@
-//! Runs the properties on the corpus and on mutations of it.
+//! Checks the properties of the layers on the corpus and on mutations of it.
 //!
 //! `AVOCET_MUTATIONS` sets the number of mutations of each layer. `AVOCET_WRITE_CORPUS=1` writes
 //! the specimens to the corpus.

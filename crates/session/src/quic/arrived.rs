@@ -1,4 +1,4 @@
-//! Octets of a stream, read from a connection.
+//! The octets that have arrived on a stream of QUIC.
 
 use bytes::Bytes;
 use quinn_proto::{Connection as Inner, ReadError, StreamId};
@@ -9,11 +9,11 @@ pub(super) struct Arrived {
     pub(super) has_ended: bool,
 }
 
-/// The error that the peer has ended the stream early.
+/// The error that the peer has reset the stream before its end.
 pub(super) struct Cancelled;
 
 impl Arrived {
-    /// Reads a stream; `None` if it was read to its end or stopped earlier.
+    /// Reads a stream; `None` if the stream was already read to its end or stopped.
     pub(super) fn read(connection: &mut Inner, id: StreamId) -> Result<Option<Self>, Cancelled> {
         let mut stream = connection.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else { return Ok(None) };
@@ -29,8 +29,8 @@ impl Arrived {
                 Err(ReadError::Reset(_)) => break Err(Cancelled),
             }
         };
-        // Whatever this returns, the connection is asked for datagrams to send at the end of the
-        // turn.
+        // The result only says whether datagrams should be sent, and the caller asks the connection
+        // for datagrams in any case.
         let _ = chunks.finalize();
         result
     }

@@ -1,4 +1,4 @@
-//! The end of the client: a connection to a server, with a stream for each query (RFC 9250 §4.2).
+//! The client's end of a connection: each query has a stream of its own (RFC 9250 §4.2).
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -24,20 +24,21 @@ use crate::http::h3::H3Error;
 use crate::http::h3_ask::{H3Response, NoMessage, request};
 use crate::trust::take_refusal;
 
-/// Number of octets of a response that may arrive before they are read: a message with its frame.
+/// Number of octets of a response that may arrive before they are read: enough for the longest
+/// message and its length.
 const STREAM_WINDOW: u32 = 128 << 10;
-/// Maximum number of octets of all responses together that were not read yet.
+/// Maximum number of unread octets of all responses together.
 const CONNECTION_WINDOW: u32 = 4 << 20;
 /// Maximum number of octets of queries that the server has not acknowledged.
 const SEND_WINDOW: u64 = 1 << 20;
-/// Maximum number of octets of responses that have begun to arrive.
+/// Maximum number of buffered octets of incomplete responses.
 const MAX_PARTIAL: usize = 4 << 20;
 
 /// An error of a connection to a server: it could not begin, it has ended, or a query has no
 /// response.
 #[derive(Clone, Debug, Error)]
 pub enum QuicError {
-    /// The address or the name of the server cannot be used.
+    /// The address or the server name cannot be used.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The client does not accept the certificate.
@@ -46,19 +47,19 @@ pub enum QuicError {
     /// The connection has ended.
     #[error(transparent)]
     Ended(#[from] ConnectionError),
-    /// The server violates the protocol: the connection ends.
+    /// The server violates the protocol, so the connection ends.
     #[error("the server violates the protocol of the streams of QUIC")]
     Violation,
-    /// The server sends too much: the connection ends.
+    /// The server sends too much data that completes no response, so the connection ends.
     #[error("the server sends too much that is no response")]
     Excess,
-    /// The server has not processed a query, or answers no further queries: the connection ends.
+    /// The server has not processed a query, or answers no further queries. The connection ends.
     #[error("the server takes no further queries on this connection")]
     Refused,
     /// The server has ended the stream of the query without a response.
     #[error("the server ended the query with error code {0}")]
     NoReply(u64),
-    /// The server sent something other than one message.
+    /// The response is not one complete message.
     #[error("the stream has no response")]
     Malformed,
     /// The server refuses the request with this status.
@@ -76,22 +77,22 @@ pub enum QuicFault<'e> {
     Certificate(&'e rustls::Error),
     /// The server has refused the handshake.
     Alert,
-    /// The server cannot be reached, or refuses connections.
+    /// The server cannot be reached, or refuses the connection.
     Unreachable,
     /// The server does not speak the protocol.
     Protocol,
-    /// The server is silent.
+    /// The server does not respond.
     TimedOut,
     /// The server has closed the connection.
     Closed,
-    /// A query has no response yet.
+    /// The error concerns one query.
     Query,
 }
 
 impl QuicError {
     /// Returns the kind of the error.
     pub fn fault(&self) -> QuicFault<'_> {
-        /// Error codes with an alert of TLS (RFC 9000 §20.1).
+        /// The error codes that contain an alert of TLS (RFC 9000 §20.1).
         const ALERTS: RangeInclusive<u64> = 0x100..=0x1ff;
         use ConnectionError::*;
         match self {
@@ -125,7 +126,8 @@ impl From<NoMessage> for QuicError {
     }
 }
 
-/// The settings that the connections of a client share: trust, and sessions to resume.
+/// The settings that all connections of a client share: the check of certificates, and sessions
+/// that can be resumed.
 #[derive(Clone)]
 pub struct QuicSettings {
     config: ClientConfig,
@@ -136,7 +138,7 @@ impl QuicSettings {
     /// Creates the settings.
     ///
     /// # Errors
-    /// The cryptography lacks a cipher.
+    /// The provider of cryptography has no cipher for the first packets of QUIC.
     pub fn new(
         tls: Arc<rustls::ClientConfig>,
         protocol: QuicProtocol,
@@ -162,26 +164,26 @@ pub struct QuicClient {
     endpoint: Endpoint,
     handle: ConnectionHandle,
     connection: Connection,
-    /// Replies that have begun to arrive, by stream.
+    /// Responses that have begun to arrive, by stream ID.
     partial: HashMap<u64, PartialReply>,
     /// Number of buffered octets.
     held: usize,
-    /// Rests of queries that wait for the window of the server, by stream.
+    /// The octets of queries that wait for the flow-control window of the server, by stream ID.
     unsent: HashMap<u64, Bytes>,
-    /// The streams of HTTP/3 other than those of requests; `None` for DNS over QUIC.
+    /// The control stream and the QPACK streams of HTTP/3; `None` for DNS over QUIC.
     http: Option<H3State>,
     replies: VecDeque<QuicReply>,
     ended: Option<QuicError>,
     is_connected: bool,
-    /// A stream for the next query.
+    /// A stream that is already open, for the next query.
     spare: Option<StreamId>,
     buffer: Vec<u8>,
 }
 
-/// The end of a query.
+/// The outcome of a query.
 #[derive(Debug)]
 pub struct QuicReply {
-    /// The number that [`QuicClient::ask`] returned.
+    /// The stream ID that [`QuicClient::ask`] returned.
     pub request: u64,
     /// The response.
     pub result: Result<Vec<u8>, QuicError>,
@@ -225,7 +227,7 @@ impl QuicClient {
         self.spare.is_some()
     }
 
-    /// Sends a query. Returns the number of its stream; `None` while the server permits no further
+    /// Sends a query. Returns the ID of its stream; `None` while the server permits no further
     /// stream.
     pub fn ask(&mut self, message: &[u8]) -> Option<u64> {
         self.send(framed(message)?)
@@ -247,8 +249,8 @@ impl QuicClient {
         Some(id.index())
     }
 
-    /// Writes a query or the rest of one, and keeps the octets that exceed the window of the
-    /// server.
+    /// Writes a query or the rest of a query, and keeps the octets that exceed the flow-control
+    /// window of the server.
     fn write(&mut self, id: StreamId, octets: Bytes) {
         let (mut parts, mut stream) = ([octets], self.connection.send_stream(id));
         while !parts[0].is_empty() {
@@ -260,14 +262,14 @@ impl QuicClient {
                     self.unsent.insert(id.index(), rest);
                     return;
                 }
-                // The server does not read the query. It may answer nevertheless.
+                // The server has stopped reading the query. It may still answer.
                 Err(_) => return,
             }
         }
         let _ = stream.finish();
     }
 
-    /// Ends a query with a response that is no longer needed.
+    /// Ends a query whose response is no longer needed.
     pub fn cancel(&mut self, request: u64) {
         let id = StreamId::new(Side::Client, Dir::Bi, request);
         let code = match &self.http {
@@ -286,10 +288,10 @@ impl QuicClient {
         self.unsent.remove(&request);
     }
 
-    /// Takes a datagram of the server. Returns whether it belongs to the connection.
+    /// Processes a datagram of the server. Returns whether it belongs to the connection.
     pub fn receive(&mut self, now: Instant, server: SocketAddr, octets: &[u8]) -> bool {
         self.buffer.clear();
-        // A refusal of another connection is dropped.
+        // A noted refusal of a certificate belongs to another connection: drop it.
         take_refusal();
         let Self { endpoint, connection, buffer, .. } = self;
         let event = endpoint.handle(now, server, None, None, BytesMut::from(octets), buffer);
@@ -300,19 +302,20 @@ impl QuicClient {
         true
     }
 
-    /// Returns whether the server has announced that it answers no further queries, which HTTP/3
-    /// permits.
+    /// Returns whether the server has announced that it answers no further queries. Only HTTP/3 has
+    /// this announcement.
     pub fn is_draining(&self) -> bool {
         self.http.as_ref().is_some_and(|http| http.last().is_some())
     }
 
-    /// Reports whether the server has said that it does not process this query (RFC 9114 §5.2).
+    /// Reports whether the server has announced that it does not process this query (RFC 9114
+    /// §5.2).
     pub(super) fn is_refused(&self, request: u64) -> bool {
         let id = VarInt::from(StreamId::new(Side::Client, Dir::Bi, request)).into_inner();
         self.http.as_ref().and_then(H3State::last).is_some_and(|last| id >= last)
     }
 
-    /// Reports whether a part of a query waits for the window of the server.
+    /// Reports whether a part of a query waits for the flow-control window of the server.
     pub(super) fn is_blocked(&self) -> bool {
         !self.unsent.is_empty()
     }
@@ -373,7 +376,7 @@ impl QuicClient {
         self.fail(now, (DoqError::Protocol, H3Error::Protocol), QuicError::Violation);
     }
 
-    /// Ends the connection because the server takes no further queries.
+    /// Ends the connection because the server answers no further queries.
     pub(super) fn leave(&mut self, now: Instant) {
         self.fail(now, (DoqError::None, H3Error::None), QuicError::Refused);
     }
@@ -434,8 +437,8 @@ impl QuicClient {
                     self.write(id, rest);
                 }
             }
-            // RFC 9250 §4.3.3 calls this fatal. Servers do it with queries that they have read, and
-            // the response may follow.
+            // RFC 9250 §4.3.3 calls this fatal. But servers do this after they have read the query,
+            // and the response may still follow.
             StreamEvent::Stopped { id, error_code } => {
                 self.unsent.remove(&id.index());
                 let _ = self.connection.send_stream(id).reset(error_code);
@@ -444,7 +447,7 @@ impl QuicClient {
         }
     }
 
-    /// Reads a unidirectional stream of HTTP/3.
+    /// Reads a unidirectional stream of the server in HTTP/3.
     fn read_uni(&mut self, id: StreamId, now: Instant) {
         let arrived = Arrived::read(&mut self.connection, id);
         let Some(http) = &mut self.http else { return self.violate(now) };
@@ -496,7 +499,7 @@ impl QuicClient {
                 self.forget(request);
                 let is_violation = matches!(result, Err(QuicError::Violation));
                 self.replies.push_back(QuicReply { request, result });
-                // A server that violates the protocol gets nothing more (RFC 9250 §4.3.3).
+                // A server that violates the protocol gets no further queries (RFC 9250 §4.3.3).
                 if is_violation {
                     self.violate(now);
                 }

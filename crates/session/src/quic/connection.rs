@@ -1,5 +1,4 @@
-//! A connection of a client: the queries on its streams, and the bounds on the memory that it
-//! takes.
+//! The server's end of a connection: the queries on its streams, and the bounds on its memory.
 //!
 //! ```text
 //! stream opened -> Reading -> end of the stream: answered -> response written, at once or in parts
@@ -28,8 +27,8 @@ use crate::http::h3::{self, H3Asked, H3Error, H3Request};
 use crate::http::request::{Media, ResponseExtent, ResponseForm, Status};
 use crate::proof::HandshakeFacts;
 
-/// Maximum number of octets of incomplete queries of a connection, and of its responses that wait
-/// for the client.
+/// Maximum number of octets of a connection's incomplete queries and of its responses that the
+/// client has not read.
 const MAX_HELD: usize = 256 << 10;
 /// Number of octets that may be sent for each octet from a client that has not proven its address
 /// (RFC 9000 §8.1).
@@ -40,19 +39,19 @@ const FIRST_BUDGET: u32 = 400;
 const MAX_BUDGET: u32 = 2_000;
 /// Increase of the budget per response, in addition to one per [`ACKNOWLEDGED`] octets.
 const BUDGET_OF_RESPONSE: u32 = 4;
-/// Number of octets of a response that a client acknowledges with at most one datagram.
+/// Number of octets of a response for which a client sends at most one acknowledging datagram.
 const ACKNOWLEDGED: usize = 1_000;
 /// Increase of the budget in each half second.
 const BUDGET_OF_TIME: u32 = 10;
-/// Maximum time from the start of a connection to the end of the handshake.
+/// Maximum duration of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// Maximum time for the last response of a connection that ends. The server may not get the
-/// acknowledgement, because another process has its sockets.
+/// Time after the last response at which a connection that is to end closes without an
+/// acknowledgement: another process may have the server's sockets and receive the acknowledgement.
 const LEAVING: Duration = Duration::from_millis(100);
 /// The time after which the reply to a query counts as lost.
 const LOST: Duration = Duration::from_secs(15);
 
-/// A query that is incomplete, unanswered, or not sent completely.
+/// A query that is incomplete or unanswered, or whose response is not sent completely.
 struct Request {
     index: u32,
     since: Instant,
@@ -64,7 +63,7 @@ enum QueryState {
     Reading(IncompleteQuery),
     /// The query waits for its reply.
     Waiting(ResponseForm),
-    /// The rest of the response waits for the client.
+    /// The client has not read the response yet. Holds the rest of the response.
     Sending(Bytes),
 }
 
@@ -74,7 +73,7 @@ enum IncompleteQuery {
     H3(Box<H3Request>),
 }
 
-/// The result of reading the octets of a stream.
+/// How far the octets of a stream have been read.
 enum Reached {
     /// The query is incomplete.
     More,
@@ -93,9 +92,9 @@ struct CompleteQuery<'q> {
 
 /// The reason why a stream cannot be read.
 enum Violation {
-    /// DNS over QUIC was violated: the connection ends.
+    /// The client violates DNS over QUIC, so the connection ends.
     Doq,
-    /// HTTP/3 was violated: the connection ends.
+    /// The client violates HTTP/3, so the connection ends.
     Connection(H3Error),
     /// The request is malformed: its stream ends.
     Stream,
@@ -132,7 +131,7 @@ impl IncompleteQuery {
         }
     }
 
-    /// Takes the word by which the request names the device of the client.
+    /// Takes the device identifier of the client from the path of the request.
     fn take_word(&mut self) -> Option<Box<[u8]>> {
         match self {
             Self::Doq(_) => None,
@@ -180,41 +179,42 @@ impl QueryState {
     }
 }
 
-/// The arguments of the events of a connection.
+/// Arguments for the handling of a connection's events.
 pub(super) struct Turn<'t, H> {
     pub(super) now: Instant,
-    /// The route of the connection. The number of its request is set for each query.
+    /// The route to this connection. Its field `request` is set for each query.
     pub(super) route: QuicRoute,
     pub(super) host: &'t mut H,
 }
 
-/// The effects of a connection's events on its server.
+/// What the events of a connection change in the server.
 #[derive(Default)]
 pub(super) struct Progress {
     pub(super) has_connected: bool,
 }
 
-/// A connection of a client.
+/// The server's end of a connection.
 pub(super) struct QuicConnection {
     pub(super) inner: Inner,
-    /// The address by which the connection is counted.
+    /// The address of the client, for which the connection is counted.
     pub(super) ip: IpAddr,
     pub(super) entrance: u16,
     /// The start of the connection, while its handshake is incomplete.
     pub(super) handshake_since: Option<Instant>,
-    /// The last time that a query was complete or a response was written.
+    /// The last time that a query was completed or a response was written.
     pub(super) active: Instant,
-    /// The time at which the timer of the connection is due, in the table of the server.
+    /// The time at which the server's table of timers has an entry for the connection.
     pub(super) deadline: Option<Instant>,
     /// Whether the connection is in the list of connections with datagrams to send.
     pub(super) is_dirty: bool,
-    /// Whether events wait for a turn with time for its queries.
+    /// Whether events remain because no time was left for queries in this pass of the event loop.
     pub(super) is_behind: bool,
-    /// Whether streams were opened that are not accepted yet.
+    /// Whether the client has opened streams that are not accepted yet.
     has_newcomers: bool,
-    /// Whether the connection has ended, and waits for datagrams that are still on their way.
+    /// Whether the connection has ended. Its state remains until datagrams that are still on their
+    /// way have arrived.
     pub(super) has_ended: bool,
-    /// Whether the connection ends once no query waits.
+    /// Whether the connection ends once it has no open query.
     is_finishing: bool,
     /// The reason why the server has closed the connection.
     closed_for: Option<DoqError>,
@@ -223,12 +223,12 @@ pub(super) struct QuicConnection {
     http: Option<Box<H3State>>,
     held: usize,
     budget: u32,
-    /// Number of octets that may be sent before the client has proven its address; `None` after
-    /// that.
+    /// Number of octets that may still be sent before the client has proven its address; `None`
+    /// once it has.
     allowance: Option<usize>,
-    /// The word in the server name that the client has requested, before the handshake is complete.
+    /// The device identifier in the requested server name, until the handshake is complete.
     word: Option<Box<[u8]>>,
-    /// Facts about the client's device from the handshake.
+    /// Facts about the client and its device from the TLS handshake.
     facts: Option<Arc<HandshakeFacts>>,
 }
 
@@ -261,14 +261,15 @@ impl QuicConnection {
         }
     }
 
-    /// Notes the word in the server name, if the last datagram has completed the ClientHello.
+    /// Stores the device identifier in the requested server name, if the last datagram has
+    /// completed the ClientHello.
     pub(super) fn note_word(&mut self) {
         if self.handshake_since.is_some() {
             self.word = certificate::take_word().or(self.word.take());
         }
     }
 
-    /// Reads the facts about the client's device from the handshake.
+    /// Reads the facts about the client and its device from the TLS handshake.
     fn note_facts(&mut self) {
         let shown = self.inner.crypto_session().peer_identity();
         let shown = shown.and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
@@ -276,32 +277,34 @@ impl QuicConnection {
         self.facts = HandshakeFacts::new(first, self.word.take(), None);
     }
 
-    /// Returns the number of octets of incomplete queries and of responses that wait for the
-    /// client.
+    /// Returns the number of octets of incomplete queries and of responses that the client has not
+    /// read.
     pub(super) fn held(&self) -> usize {
         self.held
     }
 
-    /// Reports whether no query is in progress or waits for a turn.
+    /// Reports whether no query is open and no event remains from an earlier pass of the event
+    /// loop.
     pub(super) fn is_quiet(&self) -> bool {
         self.requests.is_empty() && !self.is_behind
     }
 
-    /// Reports whether no query waits and the client has acknowledged all responses.
+    /// Reports whether no query is open and the client has acknowledged all responses.
     fn is_done(&mut self) -> bool {
-        // The control stream of HTTP/3 has no end.
+        // The server never ends its control stream of HTTP/3.
         let endless = usize::from(self.http.is_some());
         self.is_quiet() && self.inner.streams().send_streams() <= endless
     }
 
-    /// Limits the octets that are sent to a client that has not proven its address. The client has
-    /// sent `octets`.
+    /// Limits the number of octets that are sent to the client until it has proven its address. The
+    /// client has sent `octets`.
     pub(super) fn limit_to(&mut self, octets: usize) {
         self.allowance = Some(octets * AMPLIFICATION);
     }
 
-    /// Reports whether a datagram may be sent. The state machine itself keeps the limit, except
-    /// with its last datagram. A datagram that is not sent counts as lost.
+    /// Reports whether a datagram may be sent. The state machine of QUIC also enforces the limit,
+    /// but its last datagram may exceed it. A datagram that may not be sent is lost, as in the
+    /// network.
     pub(super) fn may_send(&mut self, octets: usize) -> bool {
         let Some(left) = &mut self.allowance else { return true };
         let rest = left.checked_sub(octets);
@@ -322,7 +325,7 @@ impl QuicConnection {
     /// Processes the events since the last call, until the connection's share of time is used up.
     pub(super) fn process(&mut self, turn: &mut Turn<'_, impl QuicService>) -> Progress {
         let mut progress = Progress::default();
-        // A connection that is behind gets its turn after the others that are behind.
+        // Connections with unprocessed events continue in the order of the server's queue.
         if self.is_behind {
             return progress;
         }
@@ -381,7 +384,7 @@ impl QuicConnection {
         }
     }
 
-    /// Ends the connection.
+    /// Ends the connection for this reason.
     pub(super) fn close(&mut self, now: Instant, reason: DoqError) {
         if !self.inner.is_closed() {
             self.closed_for = Some(reason);
@@ -389,7 +392,7 @@ impl QuicConnection {
         }
     }
 
-    /// Returns the error code of a reason in the protocol of the connection.
+    /// Returns the error code for a reason in DNS over QUIC or in HTTP/3.
     fn code(&self, reason: DoqError) -> VarInt {
         VarInt::from_u32(match (&self.http, reason) {
             (None, reason) => reason as u32,
@@ -412,7 +415,7 @@ impl QuicConnection {
         }
     }
 
-    /// Reads a unidirectional stream of HTTP/3.
+    /// Reads a unidirectional stream of the client in HTTP/3.
     fn read_uni(&mut self, id: StreamId, now: Instant) {
         let arrived = Arrived::read(&mut self.inner, id);
         let Some(http) = &mut self.http else { return self.close(now, DoqError::Protocol) };
@@ -442,7 +445,7 @@ impl QuicConnection {
         std::mem::take(&mut self.held)
     }
 
-    /// Ends the connection as soon as no query waits.
+    /// Ends the connection as soon as it has no open query.
     pub(super) fn finish(&mut self, now: Instant) {
         self.is_finishing = true;
         if let Some(http) = &mut self.http {
@@ -480,7 +483,7 @@ impl QuicConnection {
         arrived: &Arrived,
         turn: &mut Turn<'_, impl QuicService>,
     ) -> Result<(), Violation> {
-        // A stream number of 32 bits lasts for years.
+        // 32 bits suffice for the queries of a connection that lasts for years.
         let index = u32::try_from(id.index()).map_err(|_| Violation::Doq)?;
         let place = self.requests.iter().position(|one| one.index == index);
         if let (None, None, true, [whole]) =
@@ -497,7 +500,7 @@ impl QuicConnection {
             }
         };
         self.held -= request.state.held();
-        // The direction of the client has ended in every other state.
+        // In every other state, the client has already ended its side of the stream.
         let QueryState::Reading(reading) = &mut request.state else { return Err(Violation::Doq) };
         match reading.take(arrived)? {
             Reached::More => {
@@ -514,7 +517,7 @@ impl QuicConnection {
                 self.budget = self.budget.saturating_sub(1);
                 let response = h3::response(status, &[], ResponseForm::MESSAGE);
                 self.send(id, Bytes::from(response), turn.now);
-                // Data after the end of the query has no meaning.
+                // Data after the end of the query is not read.
                 let code = self.code(DoqError::None);
                 let _ = self.inner.recv_stream(id).stop(code);
             }
@@ -560,7 +563,7 @@ impl QuicConnection {
         self.is_behind = !turn.host.has_time();
     }
 
-    /// Returns the octets of a response.
+    /// Returns the octets of a response, in the form of the protocol.
     fn response(&self, reply: &[u8], form: ResponseForm) -> Option<Vec<u8>> {
         match self.http {
             None => framed(reply),
@@ -620,7 +623,7 @@ impl QuicConnection {
         self.requests.push(Request { index, since, state: QueryState::Sending(rest) });
     }
 
-    /// Continues a response for which the client has room now.
+    /// Continues a response after the client has enlarged the flow-control window.
     fn send_rest(&mut self, id: StreamId, now: Instant) {
         let is_it = |one: &Request| {
             u64::from(one.index) == id.index() && matches!(one.state, QueryState::Sending(_))
@@ -634,13 +637,13 @@ impl QuicConnection {
         }
     }
 
-    /// Ends the direction of the response.
+    /// Ends the sending side of the stream, without the rest of the response.
     fn reset(&mut self, id: StreamId, reason: DoqError) {
         let code = self.code(reason);
         let _ = self.inner.send_stream(id).reset(code);
     }
 
-    /// Ends both directions of a stream and forgets its query. A reply that comes later is dropped.
+    /// Ends both sides of a stream and forgets its query. A later reply to this query is dropped.
     fn forget(&mut self, id: StreamId, reason: DoqError) {
         let place = self.requests.iter().position(|one| u64::from(one.index) == id.index());
         if let Some(place) = place {

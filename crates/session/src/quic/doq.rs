@@ -1,7 +1,7 @@
 //! One query of DNS over QUIC (RFC 9250): the octets of its stream.
 //!
-//! A stream has one query, after its length, and then ends. The response has the same form. Each
-//! fault of a client in these octets ends the connection.
+//! The client sends the length of its query and the query, and ends its side of the stream. The
+//! response has the same form. Any fault of the client in these octets ends the connection.
 
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::{MAX_MESSAGE, QueryView};
@@ -16,13 +16,13 @@ const HEADER_LEN: usize = 12;
 pub enum DoqError {
     /// There is no error.
     None = 0,
-    /// The server cannot answer.
+    /// This end of the connection has a fault.
     Internal = 1,
     /// The peer violates the protocol.
     Protocol = 2,
     /// The client no longer needs the response.
     Cancelled = 3,
-    /// The peer uses more than its share.
+    /// The peer causes too much work or sends too much.
     ExcessiveLoad = 4,
     /// The query gets no response.
     Unspecified = 5,
@@ -45,7 +45,7 @@ impl DoqQuery {
     /// The octets are more than one message.
     pub fn take(&mut self, octets: &[u8]) -> Result<(), DoqViolation> {
         if self.octets.is_empty() {
-            // Most queries are complete in one piece.
+            // Most queries arrive in one piece, so no room for more is reserved.
             self.octets.reserve_exact(octets.len());
         }
         self.octets.extend_from_slice(octets);
@@ -94,7 +94,7 @@ fn has_keepalive(message: &[u8]) -> bool {
     edns.options().any(|option| matches!(option, Ok(EdnsOption::TcpKeepalive(_))))
 }
 
-/// Returns a message after its length; `None` if it is too long for a message.
+/// Returns a message after its length; `None` if it is longer than 65,535 octets.
 pub fn framed(message: &[u8]) -> Option<Vec<u8>> {
     let length = u16::try_from(message.len()).ok()?;
     let mut octets = Vec::with_capacity(LENGTH_LEN + message.len());

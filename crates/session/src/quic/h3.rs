@@ -1,5 +1,5 @@
-//! The parts of HTTP/3 in a connection, other than its requests: the unidirectional streams (RFC
-//! 9114 §6.2).
+//! The unidirectional streams of a connection of HTTP/3 (RFC 9114 §6.2). The requests have other
+//! streams.
 
 use bytes::Bytes;
 use quinn_proto::{Connection as Inner, Dir, StreamId};
@@ -7,13 +7,14 @@ use quinn_proto::{Connection as Inner, Dir, StreamId};
 use super::arrived::Arrived;
 use crate::http::h3::{H3Error, H3Stream, StreamKind, goaway, settings};
 
-/// The streams of the peer that are read: the control stream, and two of QPACK.
+/// The streams of HTTP/3 other than those of requests: the control stream and the QPACK streams of
+/// the peer, and the control stream of this end.
 #[derive(Default)]
 pub(super) struct H3State {
     streams: Vec<OpenStream>,
     /// The control stream that this end has opened.
     control: Option<StreamId>,
-    /// The number of the next request that has not begun.
+    /// The ID of the stream on which the next request will begin.
     next_request: u64,
 }
 
@@ -22,9 +23,9 @@ struct OpenStream {
     stream: H3Stream,
 }
 
-/// The reason why a stream is not read.
+/// The reason why a stream of the peer is not read.
 pub(super) enum StreamFault {
-    /// The stream has no meaning.
+    /// The kind of the stream is unknown.
     Unknown,
     /// The stream violates HTTP/3: the connection ends.
     Connection(H3Error),
@@ -39,25 +40,26 @@ impl H3State {
 
     fn write(&mut self, connection: &mut Inner, octets: Vec<u8>) {
         if let Some(id) = self.control {
-            // The few octets of this stream always fit into the first windows of a client.
+            // The few octets of this stream fit into the initial flow-control windows of every
+            // client.
             let _ = connection.send_stream(id).write_chunks(&mut [Bytes::from(octets)]);
         }
     }
 
-    /// Notes that the request with this index has begun.
+    /// Records that the request with this index has begun.
     pub(super) fn note_request(&mut self, index: u32) {
         self.next_request = self.next_request.max(u64::from(index) + 1);
     }
 
     /// Announces to the client that later requests are not answered.
     pub(super) fn go_away(&mut self, connection: &mut Inner) {
-        /// Numbers of streams between two requests.
+        /// The difference between the stream IDs of two successive requests.
         const STEP: u64 = 4;
         let stream = self.next_request * STEP;
         self.write(connection, goaway(stream));
     }
 
-    /// Returns the stream from which on the peer answers no request; `None` until the peer
+    /// Returns the lowest stream ID whose request the peer does not answer; `None` until the peer
     /// announces it.
     pub(super) fn last(&self) -> Option<u64> {
         self.streams.iter().find_map(|one| one.stream.last())

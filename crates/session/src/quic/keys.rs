@@ -1,12 +1,13 @@
-//! Secrets of QUIC that all workers of a server share, and connection IDs that carry the number of
+//! Secrets of QUIC that all workers of a server share, and connection IDs that contain the index of
 //! their worker.
 //!
 //! ```text
 //! | random 6 | worker 2, masked | check 2 |
 //! ```
 //! The mask and the check are a keyed hash of the random octets. So only the server can read the
-//! number of the worker, and two IDs of a connection look unrelated (RFC 9000 §5.1). A client that
-//! changes its address may reach another worker, which finds the owner by [`QuicKeys::owner`].
+//! index of the worker, and two IDs of a connection look unrelated (RFC 9000 §5.1). After a client
+//! has changed its address, its datagrams may arrive at another worker, which finds the worker of
+//! the connection with [`QuicKeys::owner`].
 
 use std::fmt;
 use std::hash::Hasher;
@@ -22,7 +23,7 @@ use siphasher::sip::SipHasher13;
 const ID_LEN: usize = 10;
 /// Number of random octets in a connection ID.
 const RANDOM_LEN: usize = 6;
-/// The bit of the first octet that a long header has (RFC 9000 §17.2).
+/// The bit in the first octet that marks a long header (RFC 9000 §17.2).
 const LONG_HEADER: u8 = 0x80;
 /// The offset of the length of the connection ID in a long header.
 const LONG_ID_LEN_AT: usize = 5;
@@ -30,7 +31,7 @@ const LONG_ID_LEN_AT: usize = 5;
 /// negotiation.
 const VERSION_1: u32 = 1;
 
-/// Secrets that all workers share: of stateless resets, of tokens and of connection IDs.
+/// The secrets for stateless resets, tokens and connection IDs, which all workers share.
 #[derive(Clone)]
 pub struct QuicKeys {
     reset: Arc<dyn HmacKey>,
@@ -72,8 +73,8 @@ impl QuicKeys {
         Arc::new(config)
     }
 
-    /// Returns the number of the worker that has issued the connection ID of a datagram; `None` if
-    /// none has, as in the first datagram of a client.
+    /// Returns the index of the worker that has issued the connection ID of a datagram; `None` if
+    /// no worker has, as with the first datagram of a client.
     pub fn owner(&self, datagram: &[u8]) -> Option<u16> {
         let id = match datagram.first()? & LONG_HEADER {
             0 => datagram.get(1..=ID_LEN)?,
@@ -84,7 +85,7 @@ impl QuicKeys {
     }
 }
 
-/// Returns the mask of the number and the check.
+/// Returns the octets that mask the index of the worker, and those that check it.
 fn seal(key: &[u8; 16], random: &[u8]) -> [u8; 4] {
     let mut hasher = SipHasher13::new_with_key(key);
     hasher.write(random);
@@ -109,9 +110,9 @@ struct WorkerIds {
 impl ConnectionIdGenerator for WorkerIds {
     fn generate_cid(&mut self) -> ConnectionId {
         let mut id = [0; ID_LEN];
-        // If the generator fails, the ID is in use already, and the next one is tried. The
-        // generator of aws-lc-rs fails only if the system has no random source, and it had one at
-        // the start.
+        // If the generator fails, QUIC finds that the ID is already in use and requests another
+        // one. The generator of aws-lc-rs fails only if the system has no random source, and it had
+        // one at the start.
         let _ = rand::fill(&mut id[..RANDOM_LEN]);
         let sealed = seal(&self.key, &id[..RANDOM_LEN]);
         let [high, low] = self.worker.to_be_bytes();
@@ -161,7 +162,7 @@ mod tests {
         let other = QuicKeys::draw().unwrap();
         let id = WorkerIds { key: other.ids, worker: 3 }.generate_cid();
         let datagram = [&[0x40][..], &id].concat();
-        // One of 65,536 foreign IDs passes the check.
+        // About one of 65,536 IDs of other servers passes the check by chance.
         let led = (0..64).filter(|_| {
             let id = WorkerIds { key: other.ids, worker: 3 }.generate_cid();
             keys.owner(&[&[0x40][..], &id].concat()).is_some()

@@ -1,4 +1,4 @@
-//! The settings of connections at one address.
+//! The settings of QUIC connections at one listening address.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,17 +25,19 @@ const SEND_WINDOW: u64 = 256 << 10;
 /// Maximum number of octets of handshake messages that arrive in the wrong order. A client without
 /// certificate sends less than 4 KiB.
 const CRYPTO_WINDOW: usize = 16 << 10;
-/// Maximum number of connection attempts of a worker that wait for a decision.
+/// Maximum number of connection attempts of a worker that were neither accepted nor refused yet.
 const MAX_INCOMING: usize = 1 << 10;
-/// Maximum number of octets of datagrams that wait for the acceptance of one connection.
+/// Maximum number of octets of datagrams that are kept for one connection attempt until it is
+/// accepted.
 const INCOMING_OCTETS: u64 = 8 << 10;
-/// Maximum number of octets of datagrams that wait for the acceptance of all connections.
+/// Maximum number of octets of datagrams that are kept for all connection attempts until they are
+/// accepted.
 const ALL_INCOMING_OCTETS: u64 = 4 << 20;
 
 /// The reason why the settings cannot be used.
 #[derive(Debug, Error)]
 pub enum ListenerError {
-    /// The cryptography has no cipher for the first packets.
+    /// The provider of cryptography has no cipher for the first packets.
     #[error("no cipher for the first packets of QUIC")]
     Cipher(#[from] NoInitialCipherSuite),
     /// The idle time has more milliseconds than QUIC can express.
@@ -43,7 +45,7 @@ pub enum ListenerError {
     Idle(#[from] VarIntBoundsExceeded),
 }
 
-/// The protocol of the streams.
+/// The protocol of the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuicProtocol {
     /// DNS over QUIC (RFC 9250).
@@ -54,7 +56,7 @@ pub enum QuicProtocol {
 
 impl QuicProtocol {
     /// Returns how many unidirectional streams the peer may open. HTTP/3 needs three, and clients
-    /// open some without a meaning.
+    /// also open streams of unknown kinds.
     pub(super) const fn uni_streams(self) -> u32 {
         match self {
             Self::Doq => 0,
@@ -63,7 +65,7 @@ impl QuicProtocol {
     }
 }
 
-/// The settings of connections at one address.
+/// The settings of QUIC connections at one listening address.
 #[derive(Clone)]
 pub struct QuicListener {
     config: Arc<ServerConfig>,
@@ -77,11 +79,11 @@ impl fmt::Debug for QuicListener {
 }
 
 impl QuicListener {
-    /// Creates the settings. `tls` says which certificates clients see; `idle` is the time after
+    /// Creates the settings. `tls` has the certificates of the server; `idle` is the time after
     /// which a silent connection ends.
     ///
     /// # Errors
-    /// The settings of TLS have no TLS 1.3, or `idle` is too long.
+    /// `tls` does not permit TLS 1.3, or `idle` is too long.
     pub fn new(
         tls: Arc<rustls::ServerConfig>,
         keys: &QuicKeys,
@@ -103,7 +105,8 @@ impl QuicListener {
             .max_idle_timeout(Some(IdleTimeout::try_from(idle)?));
         let mut config = ServerConfig::new(crypto, keys.token());
         let mut tokens = ValidationTokenConfig::default();
-        // Only tokens of a Retry prove an address.
+        // The server issues no tokens for later connections: only the token of a Retry proves an
+        // address.
         tokens.sent(0);
         config
             .transport_config(Arc::new(transport))

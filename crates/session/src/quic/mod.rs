@@ -7,10 +7,10 @@
 //! QuicServer::reply, for answers that come later ------- QuicServer::flush -- QuicHost::send
 //! ```
 //!
-//! The state machine of QUIC is that of `quinn-proto`. This module owns what it leaves open: which
-//! clients may connect, and which must prove their address first ([`server`]); the queries of a
-//! connection and their bounds (`connection`); the octets of a query ([`doq`]), or of a request of
-//! HTTP/3 (`http::h3`), and the other streams of HTTP/3 (`h3`); secrets and connection IDs that all
+//! `quinn-proto` provides the state machine of QUIC. This module adds the rest: which clients may
+//! connect, and which must prove their address first ([`server`]); the queries of a connection and
+//! their bounds (`connection`); the octets of a query ([`doq`]), or of a request of HTTP/3
+//! (`http::h3`), and the other streams of HTTP/3 (`h3`); secrets and connection IDs that all
 //! workers understand ([`keys`]); the settings of a listener ([`listener`]). [`client`] is the
 //! client's end, and [`upstream`] is the client's end with the queries of many clients.
 

@@ -1,4 +1,5 @@
-//! The connections of a worker: datagrams to connections, and connections to datagrams.
+//! The QUIC connections of a worker: passes datagrams to connections, and sends the datagrams of
+//! connections.
 //!
 //! ```text
 //!             datagram
@@ -7,9 +8,9 @@
 //!                v
 //!             waiting --- a few each turn ---> QuicService::admit --> connection
 //! ```
-//! A step of a handshake costs as much as a hundred answers, so only a few are made in one turn. A
-//! client that has not proven its address gets at most three times the octets that it sent (RFC
-//! 9000 §8.1).
+//! A handshake costs as much as a hundred answers, so only a few begin in one turn: a pass of the
+//! worker's event loop. A client that has not proven its address gets at most three times the
+//! octets that it sent (RFC 9000 §8.1).
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -25,80 +26,81 @@ use super::listener::{QuicListener, QuicProtocol};
 use crate::certificate;
 use crate::proof::HandshakeFacts;
 
-/// Maximum number of handshakes that a worker begins in one turn.
+/// Maximum number of handshakes that a worker begins in one pass of its event loop.
 const MAX_HANDSHAKES: usize = 8;
-/// Maximum number of connection attempts that wait for their turn. Clients of further attempts must
-/// prove their address first. If they have done so already, the attempt is dropped: the client
-/// repeats its datagram.
+/// Maximum number of connection attempts that wait for their handshakes. Clients of further
+/// attempts must prove their address first. If a client has done so already, its attempt is
+/// dropped, and it repeats its datagram.
 const MAX_WAITING: usize = 256;
-/// Number of incomplete handshakes of a worker from which on new clients must prove their address.
+/// Number of incomplete handshakes of a worker at which new clients must prove their address.
 const CROWDED: usize = 64;
-/// Number of incomplete handshakes of one address from which on clients must prove this address.
-/// Anyone can send datagrams from a false address, but not complete a handshake.
+/// Number of incomplete handshakes of one address at which further clients must prove this address.
+/// Anyone can send datagrams from a false address, but nobody can complete a handshake from one.
 const CROWDED_CLIENT: usize = 2;
-/// Maximum number of datagrams that a connection sends in one turn, so that all connections have
-/// their turn.
+/// Maximum number of datagrams that a connection sends in one pass of the event loop, so that other
+/// connections are not delayed.
 const MAX_DATAGRAMS: usize = 32;
-/// Maximum number of timers that are handled in one turn.
+/// Maximum number of timers that are handled in one pass of the event loop.
 const MAX_TIMERS: usize = 256;
-/// Maximum number of octets of incomplete queries and of responses that wait for clients, in a
-/// whole worker. Beyond it, connections that add more are closed.
+/// Maximum number of octets of incomplete queries and of responses that clients have not read, of
+/// all connections of a worker. Above it, connections that add more are closed.
 const MAX_HELD: usize = 64 << 20;
 
 /// A datagram of a client.
 #[derive(Debug)]
 pub struct QuicDatagram<'d> {
-    /// The sender, and the address that it was sent to.
+    /// The client, and the address to which the datagram was sent.
     pub path: QuicPath,
     /// The octets of the datagram.
     pub octets: &'d [u8],
 }
 
-/// The endpoints of the datagrams of a client.
+/// The addresses at both ends of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuicPath {
-    /// The number of the address that the client reached.
+    /// The index of the listening address.
     pub entrance: u16,
     /// The client.
     pub peer: SocketAddr,
-    /// The local address, if the socket has several.
+    /// The local address to which the datagram was sent, if the socket has several.
     pub local_ip: Option<IpAddr>,
 }
 
 /// The connection and stream of a query, to which its reply goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuicRoute {
-    /// The slot of the connection in the table of the server.
+    /// The index of the connection in the table of the server.
     pub slot: u32,
-    /// The number of uses of the slot.
+    /// How often this place in the table was reused: it tells connections with the same index
+    /// apart.
     pub generation: u32,
-    /// The number of the stream.
+    /// The index of the stream.
     pub request: u32,
 }
 
-/// The data of a query, without its message.
+/// The properties of a query, without its message.
 #[derive(Clone, Copy, Debug)]
 pub struct QuicQuery<'q> {
-    /// The route of the reply.
+    /// Where the reply goes.
     pub route: QuicRoute,
-    /// The address under which the client was admitted.
+    /// The address of the client, for which the connection is counted.
     pub ip: IpAddr,
-    /// The number of the address that the client reached.
+    /// The index of the listening address.
     pub entrance: u16,
     /// The transport of the query.
     pub protocol: QuicProtocol,
-    /// The word by which the request names the device of the client.
+    /// The device identifier of the client, from the path of the request.
     pub word: Option<&'q [u8]>,
-    /// Facts about the client's device from the handshake.
+    /// Facts about the client and its device from the TLS handshake.
     pub facts: Option<&'q HandshakeFacts>,
 }
 
-/// The result of a query.
+/// How the caller answers a query.
 #[derive(Debug)]
 pub enum QuicAnswer<'r> {
     /// The query gets this reply.
     Now(&'r [u8]),
-    /// The reply comes later, from [`QuicServer::reply`].
+    /// The reply comes later, with [`QuicServer::reply`].
     Later,
     /// The query gets no reply.
     Never,
@@ -109,24 +111,24 @@ pub enum QuicAnswer<'r> {
 pub struct Newcomer {
     /// The address of the client.
     pub ip: IpAddr,
-    /// The number of the address to which the client connected.
+    /// The index of the listening address.
     pub entrance: u16,
     /// The number of open connections.
     pub open: usize,
-    /// Whether a connection could be closed to make room.
+    /// Whether a connection may still be closed to make room.
     pub room: Room,
 }
 
-/// Whether a connection could be closed to make room for another one.
+/// Whether a connection may still be closed to make room for another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// No connection was closed yet.
+    /// The caller may request that a connection be closed.
     Unknown,
-    /// A connection was closed, or no connection is idle.
+    /// A connection was closed for this client, or no connection is idle: the caller must decide.
     Final,
 }
 
-/// The connections from which one is chosen and closed to make room.
+/// The connections among which one is closed to make room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
     /// The connections of all clients.
@@ -136,7 +138,7 @@ pub enum Whose {
 }
 
 impl Whose {
-    /// Returns whether the connections of a client are included.
+    /// Returns whether a connection of the client with this address may be closed.
     pub fn includes(self, ip: IpAddr) -> bool {
         match self {
             Self::Anyone => true,
@@ -145,20 +147,20 @@ impl Whose {
     }
 }
 
-/// Whether a client may connect.
+/// The decision about a client that wants to connect.
 #[derive(Debug)]
 pub enum Admission {
-    /// The client may connect, with these settings, and is counted.
+    /// The client may connect, with these settings. The caller has counted the connection.
     Admitted(QuicListener),
     /// The client may connect after another connection is closed.
     Crowded(Whose),
-    /// The client may not connect, and gets no datagram.
+    /// The client may not connect, and gets no response.
     Refused,
 }
 
-/// The caller of a [`QuicServer`].
+/// The caller of a [`QuicServer`], which sends its datagrams.
 pub trait QuicHost {
-    /// Notes that an admitted client has one connection less.
+    /// Reports that a connection of this client has ended, so that the caller no longer counts it.
     fn ended(&mut self, ip: IpAddr);
     /// Sends a datagram.
     fn send(&mut self, path: &QuicPath, octets: &[u8]);
@@ -170,10 +172,12 @@ pub trait QuicService: QuicHost {
     fn admit(&mut self, newcomer: &Newcomer) -> Admission;
     /// Answers a query.
     fn answer(&mut self, query: &QuicQuery<'_>, message: &[u8]) -> QuicAnswer<'_>;
-    /// Begins the share of the next connection. Returns `false` if no time is left in this turn.
-    /// The queries of the connection then wait for [`QuicServer::catch_up`].
+    /// Begins the time share of the next connection. Returns `false` if no time is left in this
+    /// pass of the event loop. The queries of the connection then wait for
+    /// [`QuicServer::catch_up`].
     fn begin_share(&mut self) -> bool;
-    /// Returns whether the connection may have another query answered in this turn.
+    /// Returns whether the connection has time left for another query in this pass of the event
+    /// loop.
     fn has_time(&self) -> bool;
 }
 
@@ -182,12 +186,11 @@ pub trait QuicService: QuicHost {
 pub struct QuicPatience {
     /// Maximum time without a query.
     pub idle: Duration,
-    /// Maximum time for a query that has begun to arrive, and for a response that waits for the
-    /// client.
+    /// Maximum time until a query has arrived completely, and until the client has read a response.
     pub read: Duration,
 }
 
-/// Counts of events since the start.
+/// Numbers of events since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct QuicCounts {
     /// Complete handshakes.
@@ -198,7 +201,7 @@ pub struct QuicCounts {
     pub retried: u64,
     /// Connections that the server ended because the client violated the protocol.
     pub violations: u64,
-    /// Connections that the server ended because the client used more than its share.
+    /// Connections that the server ended because the client caused too much work or sent too much.
     pub excesses: u64,
 }
 
@@ -208,7 +211,7 @@ struct Slot {
     connection: Option<Box<QuicConnection>>,
 }
 
-/// A connection attempt that waits for its turn.
+/// A connection attempt whose handshake has not begun.
 struct Attempt {
     incoming: Incoming,
     entrance: u16,
@@ -219,19 +222,20 @@ struct Attempt {
 /// The connections of a worker.
 pub struct QuicServer {
     endpoint: Endpoint,
-    /// The connections, by their handle in the endpoint.
+    /// The connections. The index is the handle of the connection in the endpoint.
     slots: Vec<Slot>,
     waiting: VecDeque<Attempt>,
-    /// The times at which connections have something to do, the earliest first. The time of a
-    /// connection is never later than that of its own timers.
+    /// The times at which connections need attention, the earliest first. A connection's entry is
+    /// never later than its own earliest timer.
     deadlines: BTreeSet<(Instant, u32)>,
     /// Connections that may have datagrams to send.
     dirty: Vec<u32>,
-    /// Connections with queries that earlier turns have left, each once, the longest wait first.
+    /// Connections with queries that earlier passes of the event loop have left. Each occurs once,
+    /// and the first has waited longest.
     behind: VecDeque<u32>,
-    /// Connections whose handshake is incomplete, by client.
+    /// Number of incomplete handshakes of each client.
     handshaking: HashMap<IpAddr, usize>,
-    /// The number of half-open connections.
+    /// Number of all incomplete handshakes.
     half_open: usize,
     open: usize,
     held: usize,
@@ -241,8 +245,8 @@ pub struct QuicServer {
 }
 
 impl QuicServer {
-    /// Creates the server of a worker without connections. `listener` is any listener of the
-    /// server. `seed` comes from the system's random source.
+    /// Creates the server of a worker without connections. Any listener of the server may be the
+    /// `listener`. `seed` comes from the system's random source.
     pub fn new(keys: &QuicKeys, worker: u16, listener: &QuicListener, seed: [u8; 32]) -> Self {
         let config = keys.endpoint(worker);
         Self {
@@ -266,17 +270,18 @@ impl QuicServer {
         self.open
     }
 
-    /// Returns the counts since the start.
+    /// Returns the numbers of events since the start.
     pub fn counts(&self) -> QuicCounts {
         self.counts
     }
 
-    /// Returns the number of octets of incomplete queries and of responses that wait for clients.
+    /// Returns the number of octets of incomplete queries and of responses that clients have not
+    /// read.
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Reports whether there is work that no event announces.
+    /// Reports whether there is work without a datagram or a timer that would cause it.
     pub fn has_work(&self) -> bool {
         !self.waiting.is_empty() || !self.dirty.is_empty() || !self.behind.is_empty()
     }
@@ -328,7 +333,7 @@ impl QuicServer {
     ) {
         let slot = handle.0 as u32;
         let Some(connection) = connection_at(&mut self.slots, slot) else { return };
-        // A client that reaches another address does not move its connection there.
+        // A connection belongs to one listening address. Datagrams to another one are dropped.
         if connection.entrance != datagram.path.entrance {
             return;
         }
@@ -342,7 +347,7 @@ impl QuicServer {
         self.process(now, slot, host);
     }
 
-    /// Lets a connection attempt wait for its turn, or demands a proof of its address.
+    /// Queues a connection attempt, or demands that the client prove its address.
     fn meet(&mut self, attempt: Attempt, host: &mut impl QuicHost) {
         let Attempt { incoming, entrance, octets } = attempt;
         let ip = incoming.remote_address().ip();
@@ -361,7 +366,7 @@ impl QuicServer {
         }
     }
 
-    /// Begins handshakes with clients that wait, within the limit of a turn.
+    /// Begins handshakes with waiting clients, up to the limit of one pass of the event loop.
     pub fn accept(&mut self, now: Instant, host: &mut impl QuicService) {
         for _ in 0..MAX_HANDSHAKES {
             let Some(attempt) = self.waiting.pop_front() else { return };
@@ -410,8 +415,7 @@ impl QuicServer {
                 if self.slots.len() <= slot {
                     self.slots.resize_with(slot + 1, Slot::default);
                 }
-                // The endpoint may give the handle of a connection that is over to the next
-                // connection.
+                // The endpoint may reuse the handle of a connection that is over.
                 self.free(slot as u32);
                 let mut connection =
                     QuicConnection::new(inner, (listener.protocol(), entrance), now);
@@ -425,7 +429,7 @@ impl QuicServer {
                 self.process(now, slot as u32, host);
             }
             Err(error) => {
-                // The word must not pass to the next client.
+                // The device identifier must not be used for the next client.
                 drop(certificate::take_word());
                 self.counts.failed += 1;
                 host.ended(ip);
@@ -437,7 +441,7 @@ impl QuicServer {
     }
 
     /// Continues with the connections that have unprocessed data, until no time is left. Each
-    /// connection has one share.
+    /// connection has a share of the time.
     pub fn catch_up(&mut self, now: Instant, host: &mut impl QuicService) {
         for _ in 0..self.behind.len() {
             if !host.begin_share() {
@@ -451,8 +455,8 @@ impl QuicServer {
         }
     }
 
-    /// Processes the events of a connection, and notes that it may have datagrams to send. A
-    /// connection that is behind keeps its place in the queue of such connections.
+    /// Processes the events of a connection, and marks the connection for datagrams to send. A
+    /// connection with unprocessed data keeps its place in the queue.
     fn process(&mut self, now: Instant, slot: u32, host: &mut impl QuicService) {
         let Some(place) = self.slots.get_mut(slot as usize) else { return };
         let Some(connection) = place.connection.as_deref_mut() else { return };
@@ -477,8 +481,8 @@ impl QuicServer {
         self.soil(slot);
     }
 
-    /// Counts a connection as ended once it has closed, although datagrams may still be on their
-    /// way.
+    /// Reports the end of a closed connection to the caller, although datagrams may still be on
+    /// their way.
     fn note_end(&mut self, slot: u32, host: &mut impl QuicHost) {
         let Some(connection) = connection_at(&mut self.slots, slot) else { return };
         if connection.has_ended || !connection.inner.is_closed() {
@@ -545,7 +549,7 @@ impl QuicServer {
         }
     }
 
-    /// Sends the datagrams of this turn.
+    /// Sends the datagrams that connections have produced in this pass of the event loop.
     pub fn flush(&mut self, now: Instant, host: &mut impl QuicHost) {
         for slot in std::mem::take(&mut self.dirty) {
             let Some(connection) = connection_at(&mut self.slots, slot) else { continue };
@@ -571,15 +575,15 @@ impl QuicServer {
         }
     }
 
-    /// Removes a connection that is over, or notes the time at which it has something to do.
+    /// Removes a connection that is over, or records when it next needs attention.
     fn settle(&mut self, slot: u32) {
         let Some(connection) = connection_at(&mut self.slots, slot) else { return };
         if connection.inner.is_drained() {
             return self.free(slot);
         }
         let Some(at) = connection.inner.poll_timeout() else { return };
-        // A timer that fires early finds that there is nothing to do, and is set again. Most are
-        // set later with each datagram.
+        // An entry that is too early costs only a check, after which it is set again. Each datagram
+        // moves most timers to a later time, so later times are not recorded at once.
         if connection.deadline.is_none_or(|before| at < before) {
             if let Some(before) = connection.deadline.replace(at) {
                 self.deadlines.remove(&(before, slot));
@@ -588,7 +592,8 @@ impl QuicServer {
         }
     }
 
-    /// Frees a slot. Replies to the queries of its connection find another generation.
+    /// Frees a place in the table. Replies to queries of the old connection have another generation
+    /// and are dropped.
     fn free(&mut self, slot: u32) {
         let Some(place) = self.slots.get_mut(slot as usize) else { return };
         let Some(connection) = place.connection.take() else { return };
@@ -641,7 +646,7 @@ impl QuicServer {
         Some(ip)
     }
 
-    /// Closes each connection as soon as none of its queries waits.
+    /// Closes each connection as soon as it has no open query.
     pub fn finish(&mut self, now: Instant, host: &mut impl QuicHost) {
         for Attempt { incoming, .. } in std::mem::take(&mut self.waiting) {
             self.endpoint.ignore(incoming);

@@ -6,9 +6,9 @@
 //!                                               |- not processed: the connection ends
 //!                                               \- too old: cancelled
 //! ```
-//! Each query has a stream of its own, so a slow response delays no other. Datagrams of the server
-//! take from a budget that queries, responses and time refill, so that the server cannot send
-//! without limit.
+//! Each query has a stream of its own, so a slow response delays no other. Each datagram of the
+//! server costs budget, which queries, responses and time refill. So the server cannot send without
+//! limit.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -26,18 +26,19 @@ const MAX_STREAMS: usize = 500;
 /// Maximum number of octets of queries that wait for a stream. Further queries are dropped, as
 /// datagrams are in a full queue.
 const MAX_WAITING: usize = 1 << 20;
-/// Periods of [`QuicUpstream::refill`] after which a response is no longer awaited.
+/// Number of calls of [`QuicUpstream::refill`] after which a query is given up.
 const MAX_AGE: u8 = 20;
 /// Number of datagrams that the server may send before the first response, and the maximum budget
 /// that it may save.
 const MAX_BUDGET: u32 = 2_000;
-/// The increase of the budget per query: its acknowledgement, also if it is sent again.
+/// Increase of the budget per query, for its acknowledgements: the client may send the query twice.
 const QUERY_REFILL: u32 = 2;
-/// Increase of the budget per response, in addition to one per [`DATAGRAM`] octets.
+/// Increase of the budget per response, in addition to one per [`DATAGRAM`] octets of the response.
 const RESPONSE_REFILL: u32 = 4;
-/// Minimum number of octets of a response in each datagram, if half of the datagrams get lost.
+/// Number of octets of a response for which the server may send one datagram, even if half of the
+/// datagrams are lost.
 const DATAGRAM: usize = 500;
-/// The increase of the budget per period.
+/// Increase of the budget per call of [`QuicUpstream::refill`].
 const TIME_REFILL: u32 = 50;
 /// Number of octets of the header of a DNS message, and of the ID in it.
 const HEADER_LEN: usize = 12;
@@ -49,7 +50,7 @@ pub struct QuicUpstream {
     server: SocketAddr,
     /// The target of queries in HTTP/3; `None` for DNS over QUIC.
     target: Option<HttpTarget>,
-    /// Whether another connection sends the queries again if one of them fails on this connection.
+    /// Whether the caller can send the queries over another connection if one of them fails here.
     is_alternative: bool,
     waiting: VecDeque<SentQuery>,
     waiting_octets: usize,
@@ -60,7 +61,7 @@ pub struct QuicUpstream {
     failure: Option<QuicError>,
 }
 
-/// A query whose response is outstanding, or that waits for a stream.
+/// A query without a response. It was sent, or waits for a stream.
 struct SentQuery {
     octets: Box<[u8]>,
     age: u8,
@@ -90,17 +91,16 @@ impl QuicUpstream {
         })
     }
 
-    /// Marks the connection as an alternative: its queries can go over another connection, so a
-    /// query without a response ends it.
+    /// Marks the connection as an alternative: the caller can send its queries over another
+    /// connection, so any query without a response ends this one.
     #[must_use]
     pub fn as_alternative(mut self) -> Self {
         self.is_alternative = true;
         self
     }
 
-    /// Queues a query. Drops a query without a complete header, and each query if the queue is
-    /// full. Returns whether the query leaves now, because it waits neither for a stream nor for a
-    /// window.
+    /// Queues a query. Drops the query if its header is incomplete or the queue is full. Returns
+    /// whether the query is sent now. If not, it waits for a stream or for flow control.
     pub fn push(&mut self, query: &[u8]) -> bool {
         let is_message = (HEADER_LEN..=MAX_MESSAGE).contains(&query.len());
         if !is_message || self.waiting_octets + query.len() > MAX_WAITING {
@@ -112,7 +112,7 @@ impl QuicUpstream {
         self.waiting.is_empty() && !self.client.is_blocked()
     }
 
-    /// Sends as many of the queries that wait as the server permits.
+    /// Sends as many of the waiting queries as the server permits.
     fn send_waiting(&mut self) {
         if self.client.is_draining() {
             return;
@@ -155,7 +155,8 @@ impl QuicUpstream {
             None => self.client.give_up(now),
         }
         self.send_waiting();
-        // The caller sends refused queries again over another connection (RFC 9114 §5.2).
+        // These queries make the connection end, and the caller sends them again over another one
+        // (RFC 9114 §5.2).
         let is_refused = |stream: &u64| self.client.is_refused(*stream);
         if self.client.is_draining()
             && (!self.waiting.is_empty() || self.open.keys().any(is_refused))
@@ -172,7 +173,7 @@ impl QuicUpstream {
             Ok(mut message) if message.len() >= HEADER_LEN => {
                 let added = RESPONSE_REFILL + (message.len() / DATAGRAM) as u32;
                 self.budget = (self.budget + added).min(MAX_BUDGET);
-                // HTTP does not forbid another ID.
+                // HTTP permits that the ID of the response differs.
                 if message[..ID_LEN] == [0; ID_LEN] || self.target.is_some() {
                     message[..ID_LEN].copy_from_slice(&query.octets[..ID_LEN]);
                     return deliver(&message);
@@ -189,8 +190,8 @@ impl QuicUpstream {
             return self.client.leave(now);
         }
         if self.is_alternative || matches!(error, QuicError::Violation) {
-            // A violation ends the connection (RFC 9250 §4.3.3). On an alternative, each error ends
-            // it.
+            // A violation ends the connection (RFC 9250 §4.3.3). On an alternative, any error ends
+            // the connection.
             self.client.violate(now);
         } else if let Some(message) = servfail(&query.octets, &error.to_string()) {
             deliver(&message);
@@ -213,8 +214,8 @@ impl QuicUpstream {
         self.client.transmit(now)
     }
 
-    /// Counts a period of about half a second. The server may then send some more data that is no
-    /// response. Queries that have waited too long make room for others.
+    /// Refills the budget of the server and gives up queries that have waited too long. Called
+    /// about every half second.
     pub fn refill(&mut self) {
         self.budget = (self.budget + TIME_REFILL).min(MAX_BUDGET);
         let is_old = |query: &mut SentQuery| {
@@ -248,8 +249,8 @@ impl QuicUpstream {
         self.client.ended()
     }
 
-    /// Returns whether a query needs another connection, because the server begins no further
-    /// response on this one.
+    /// Returns whether further queries need another connection, because the server answers none on
+    /// this one.
     pub fn is_draining(&self) -> bool {
         self.client.is_draining()
     }
@@ -259,7 +260,7 @@ impl QuicUpstream {
         !self.client.is_connected()
     }
 
-    /// Reports whether a query has no response.
+    /// Reports whether a query still waits for its response.
     pub fn is_owed(&self) -> bool {
         !self.open.is_empty() || !self.waiting.is_empty()
     }

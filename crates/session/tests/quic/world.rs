@@ -24,55 +24,56 @@ const CERTIFICATE: [&str; 2] = [
     include_str!("../../../cli/tests/operation/certificates/one.pem"),
     include_str!("../../../cli/tests/operation/certificates/one.key"),
 ];
-/// The address that clients reach.
+/// The index of the listening address.
 pub(super) const ENTRANCE: u16 = 3;
 /// Time limits of connections.
 pub(super) const PATIENCE: QuicPatience =
     QuicPatience { idle: Duration::from_secs(20), read: Duration::from_secs(3) };
-/// Time between sweeps.
+/// Time between two calls of `sweep`.
 const SWEEP: Duration = Duration::from_millis(500);
-/// Time on the way between two ends.
+/// The time that a datagram needs from one end to the other.
 const DELAY: Duration = Duration::from_millis(10);
-/// Most datagrams in a run.
+/// Maximum number of datagrams in a run.
 const MAX_STEPS: usize = 100_000;
 
-/// A query with this kind of answer. The message has 12 octets of a header, the kind, and a number.
+/// A query that requests this kind of answer. The message has a header of 12 octets, the kind, and
+/// a number.
 pub(super) fn query(kind: Kind, number: u8) -> Vec<u8> {
     let mut message = vec![0; 14];
     (message[12], message[13]) = (kind as u8, number);
     message
 }
 
-/// The same behind its length.
+/// Returns a message after its length.
 pub(super) fn framed(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16).to_be_bytes()[..], message].concat()
 }
 
-/// How the host answers.
+/// How the host answers a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// With the query itself.
+    /// The answer is the query itself.
     Echo = 1,
-    /// With 65,535 octets.
+    /// The answer has 65,535 octets.
     Large = 2,
-    /// When the test says so.
+    /// The answer comes when the test calls `reply_late`.
     Later = 3,
-    /// Not at all.
+    /// There is no answer.
     Never = 4,
 }
 
-/// What the server's caller knows.
+/// The caller of the server.
 pub(super) struct Host {
     pub(super) listener: QuicListener,
     /// Open connections by client, as the host counts them.
     pub(super) open: HashMap<IpAddr, usize>,
     pub(super) admitted: usize,
-    /// Most connections of a client.
+    /// Maximum number of connections of a client.
     pub(super) most: usize,
     pub(super) is_closed: bool,
     pub(super) later: Vec<(QuicRoute, Vec<u8>)>,
     pub(super) answered: usize,
-    /// Most queries of a turn, and of a connection in it.
+    /// Maximum number of queries in one pass of the event loop, and of one connection in it.
     pub(super) most_of_turn: usize,
     pub(super) most_of_share: usize,
     turn_left: usize,
@@ -139,7 +140,7 @@ impl QuicService for Host {
     }
 }
 
-/// What the network does to datagrams, each in percent.
+/// How often the network damages datagrams, each in percent.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Faults {
     pub(super) loss: u64,
@@ -147,7 +148,7 @@ pub(super) struct Faults {
     pub(super) reordered: u64,
 }
 
-/// A client that can do everything with its streams.
+/// A client that can misuse its streams.
 pub(super) struct Client {
     pub(super) addr: SocketAddr,
     endpoint: Endpoint,
@@ -155,12 +156,12 @@ pub(super) struct Client {
     pub(super) connection: Connection,
     pub(super) is_connected: bool,
     pub(super) ended: Option<ConnectionError>,
-    /// What arrived on each stream, until it ended or was reset.
+    /// Data that has arrived on each stream that is not over.
     pub(super) partial: BTreeMap<u64, Vec<u8>>,
     pub(super) replies: BTreeMap<u64, Result<Vec<u8>, u64>>,
-    /// Whether it reads responses.
+    /// Whether the client reads responses.
     pub(super) reads: bool,
-    /// Octets to and from the server.
+    /// Number of octets to and from the server.
     pub(super) sent: usize,
     pub(super) received: usize,
 }
@@ -240,13 +241,13 @@ impl Client {
 }
 
 struct Packet {
-    /// The client that sends it; `None`: the server.
+    /// The client that has sent the datagram; `None` for the server.
     from: Option<usize>,
     peer: SocketAddr,
     octets: Vec<u8>,
 }
 
-/// Everything.
+/// The server, its clients, and the network.
 pub(super) struct World {
     pub(super) now: Instant,
     pub(super) server: QuicServer,
@@ -257,7 +258,7 @@ pub(super) struct World {
     random: u64,
     sequence: u64,
     swept: Instant,
-    /// Datagrams that clients may still send; then they are gone.
+    /// Number of datagrams that clients may still send before all of them stop.
     pub(super) client_datagrams: usize,
     pub(super) trust: Arc<rustls::ClientConfig>,
 }
@@ -396,7 +397,7 @@ impl World {
         }
     }
 
-    /// Runs until nothing is on its way.
+    /// Runs until no datagram is on its way.
     pub(super) fn run(&mut self) {
         for _ in 0..MAX_STEPS {
             self.collect();
@@ -412,7 +413,7 @@ impl World {
         panic!("the network does not come to rest");
     }
 
-    /// Lets time pass, with all timers.
+    /// Lets this time pass and fires all timers.
     pub(super) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         for _ in 0..MAX_STEPS {
@@ -472,7 +473,7 @@ impl World {
         self.server.receive(self.now, &QuicDatagram { path, octets }, &mut self.host);
     }
 
-    /// Takes the datagrams that the server has sent since, without the network.
+    /// Takes the datagrams that the server has sent since the last call, without the network.
     pub(super) fn take_sent(&mut self) -> Vec<(SocketAddr, Vec<u8>)> {
         let Self { server, host, now, .. } = self;
         server.accept(*now, host);
@@ -480,7 +481,7 @@ impl World {
         std::mem::take(&mut self.host.sent)
     }
 
-    /// Returns the first datagrams of a client.
+    /// Returns the datagrams with which a client begins a connection.
     pub(super) fn first_flight(&mut self, client: usize) -> Vec<Vec<u8>> {
         let (mut flight, now) = (Vec::new(), self.now);
         let connection = &mut self.clients[client].connection;
@@ -491,25 +492,25 @@ impl World {
         flight
     }
 
-    /// Sends the replies that waited.
+    /// Sends the replies that were postponed.
     pub(super) fn reply_late(&mut self) {
         for (route, message) in std::mem::take(&mut self.host.later) {
             self.server.reply(self.now, route, &message);
         }
     }
 
-    /// Returns the connections that the host counts.
+    /// Returns the number of connections that the host counts.
     pub(super) fn counted(&self) -> usize {
         self.host.open.values().sum()
     }
 
-    /// Checks that nothing of any client is left.
+    /// Checks that the server keeps no state of any client.
     pub(super) fn check_empty(&self) {
         assert_eq!((self.server.open(), self.server.held(), self.counted()), (0, 0, 0));
     }
 }
 
-/// Returns an error code.
+/// Returns this number as an error code.
 pub(super) fn code(number: u32) -> VarInt {
     VarInt::from_u32(number)
 }

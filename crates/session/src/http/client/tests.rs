@@ -8,7 +8,7 @@ use avocet_wire::{MessageView, Rcode};
 use super::*;
 use crate::http::{Http, Replies};
 
-/// Returns a query for `NAME. A` with an OPT record, whose ID is the number.
+/// Returns a query for `NAME. A` with this ID and an OPT record.
 fn query(id: u16, name: u8) -> Vec<u8> {
     let mut octets = id.to_be_bytes().to_vec();
     octets.extend_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 1, name, 0, 0, 1, 0, 1]);
@@ -103,7 +103,7 @@ fn both_methods_are_understood_by_the_other_end_and_keep_the_id() {
             let out = server.out();
             let octets = out.unwritten().to_vec();
             out.clear();
-            // A few octets at a time.
+            // The octets arrive in small pieces.
             octets.chunks(7).for_each(|part| pair.receive(part));
         }
         assert_eq!((asked.len(), pair.delivered.len()), (300, 300), "{method:?}");
@@ -157,7 +157,8 @@ fn limits_of_the_server_hold_queries_back() {
     assert!(pair.client.unsent() >= 3 * len);
     pair.respond(3, "200", &query(0, b'a'));
     assert_eq!(pair.requests(), [5]);
-    // The server permits no stream, and later one, with a window that is too small.
+    // The server permits no stream at first. Later it permits one, with a flow-control window that
+    // is too small.
     pair.frame(SETTINGS, 0, 0, &setting(3, 0));
     pair.respond(1, "200", &query(0, b'a'));
     pair.respond(5, "200", &query(0, b'a'));
@@ -242,8 +243,8 @@ fn queries_that_nobody_waits_for_make_room() {
     pair.client.push(&query(2, b'a'));
     let sent: Vec<_> = pair.sent().into_iter().map(|(kind, _, id, _)| (kind, id)).collect();
     assert_eq!(sent, [(RST_STREAM, 1), (HEADERS, 3)]);
-    // The response to the query that was given up may still come. It changes only the table of
-    // fields.
+    // The response to the query that was given up may still come. The response only changes the
+    // table of fields.
     pair.respond(1, "200", &query(0, b'a'));
     assert!(pair.delivered.is_empty() && !pair.client.has_ended());
     pair.respond(3, "200", &query(0, b'a'));

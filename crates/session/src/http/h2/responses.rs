@@ -1,4 +1,5 @@
-//! The responses of the server's end of HTTP/2, within the windows of the client (RFC 9113 §6.9).
+//! The responses of the server over HTTP/2, within the flow-control windows of the client (RFC 9113
+//! §6.9).
 
 use std::mem;
 
@@ -68,7 +69,7 @@ impl Http2 {
         Ok(())
     }
 
-    /// Writes the fields of a response.
+    /// Writes the header fields of a response.
     fn head(&mut self, id: u32, status: Status, content: Content<'_>, end: StreamEnd) {
         let out = self.out.end();
         let start = out.len();
@@ -79,7 +80,8 @@ impl Http2 {
         write_head(&mut out[start..start + HEAD], len, [HEADERS, flags], id);
     }
 
-    /// Sends as much of a body as the windows permit. Returns the number of octets sent.
+    /// Sends as much of a body as the flow-control windows permit. Returns the number of octets
+    /// sent.
     fn send(&mut self, id: u32, body: &[u8], window: &mut i64) -> usize {
         let mut sent = 0;
         while sent < body.len() {
@@ -98,7 +100,7 @@ impl Http2 {
         sent
     }
 
-    /// Sends responses that have waited for a window.
+    /// Sends responses that have waited for a flow-control window.
     pub(super) fn send_waiting(&mut self) {
         let mut at = 0;
         while self.window > 0 && at < self.streams.len() {
@@ -122,7 +124,8 @@ impl Http2 {
         }
     }
 
-    /// Changes the window of all streams (RFC 9113 §6.9.2). It may become negative.
+    /// Sets the initial flow-control window, which also changes the windows of all open streams
+    /// (RFC 9113 §6.9.2). A window may become negative.
     pub(super) fn set_first_window(&mut self, value: i64) -> Result<(), Code> {
         let change = value - self.first_window;
         self.first_window = value;
@@ -132,8 +135,8 @@ impl Http2 {
                 return Err(Code::FlowControl);
             }
         }
-        // A setting costs budget, because many of them in one frame would otherwise cause more work
-        // than their octets.
+        // Each setting costs budget: a frame with many settings would otherwise cause too much work
+        // for its size.
         self.spend(1)
     }
 

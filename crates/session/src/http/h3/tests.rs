@@ -160,7 +160,7 @@ fn violations_have_their_error() {
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
         check(&parts, &Err(error));
     }
-    // The length alone decides about a block that is too long.
+    // A header block that is too long is refused because of its stated length alone.
     let mut announced = vec![HEADERS as u8];
     write_varint(MAX_BLOCK + 1, &mut announced);
     check(&[&announced], &Err(H3Error::ExcessiveLoad));
@@ -176,7 +176,7 @@ fn data_without_end_is_not_kept() {
     let rejected = (0..20).find_map(|_| request.take(&[0; 10_000]).unwrap());
     assert_eq!(rejected, Some(Status::LargeBody));
     assert_eq!(request.held(), 0);
-    // A frame without a meaning is not buffered either.
+    // A frame of an unknown kind is not buffered.
     let mut request = H3Request::default();
     let mut announced = vec![0x40, 0x21];
     write_varint(1 << 40, &mut announced);
