@@ -1,4 +1,5 @@
-//! Writes a message into the caller's buffer: name compression, OPT, truncation at RRset bounds.
+//! Writes a message into the caller's buffer, with name compression and OPT. Truncates only between
+//! RRsets.
 //!
 //! The builder allocates nothing. A record or RRset that does not fit is removed again and
 //! reported, so a message never holds part of an RRset (RFC 2181 §9). Names are compressed where
@@ -36,10 +37,12 @@ use crate::{hash, name, short};
 const NAME_SLOTS: usize = 128;
 /// Slots probed for one suffix of a name.
 const PROBES: usize = 4;
-/// Labels hashed or compared to compress the names of one message. A message of 64 KiB with 5,000
-/// owners of four labels takes 40,000. Beyond this bound names are written in full.
+/// Maximum number of labels that are hashed or compared to compress the names of one message. A
+/// message of 64 KiB with 5,000 owners of four labels needs 40,000. After this number of steps,
+/// names are written in full.
 const MAX_STEPS: u32 = 65_536;
-/// Largest offset of a pointer, which has fourteen bits (RFC 1035 §4.1.4).
+/// Highest offset to which a pointer can refer. A pointer has fourteen bits for it (RFC 1035
+/// §4.1.4).
 const MAX_POINTER: usize = 0x3fff;
 
 /// The message has no room left within its limit.
@@ -101,14 +104,14 @@ impl OptFields {
     }
 }
 
-/// A message being written.
+/// A message that is being written.
 pub struct Builder<'a> {
     out: &'a mut [u8],
     len: usize,
     limit: usize,
     header: Header,
-    /// Offsets of the names written so far. Allocated with the second distinct name: most messages
-    /// have only one and need no table.
+    /// Offsets of the names written so far. Allocated with the second distinct name, because most
+    /// messages have only one and need no table.
     names: Option<CompressionTable>,
 }
 
@@ -182,9 +185,9 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Copies records in the form of a message whose QNAME is their owner: each begins with a
-    /// pointer to offset 12, and its data holds no name that may be compressed. Returns false, and
-    /// copies nothing, if `owner` is not the QNAME.
+    /// Copies records that already have the form of a message whose QNAME is their owner: each
+    /// record begins with a pointer to offset 12, and its data has no names that may be compressed.
+    /// Returns false, and copies nothing, if `owner` is not the QNAME.
     ///
     /// # Errors
     /// The records do not fit. The message is then unchanged.
@@ -327,8 +330,8 @@ impl<'a> Builder<'a> {
         self.compressed(name)
     }
 
-    /// Reports whether this is the name right after the header, which is the QNAME and the most
-    /// common owner. Always false for the root, because a pointer is longer than the root itself.
+    /// Reports whether `name` is the name right after the header, which is the QNAME and the most
+    /// common owner. Returns false for the root, because a pointer is longer than the root itself.
     #[inline]
     fn is_first_name(&self, name: &[u8]) -> bool {
         let first = self.out[..self.len].get(HEADER_LEN..HEADER_LEN + name.len());
@@ -358,7 +361,7 @@ struct CompressionTable {
 }
 
 impl CompressionTable {
-    /// Returns the table for a message with one name, uncompressed after the header.
+    /// Returns the table of a message whose only name follows the header, uncompressed.
     #[cold]
     fn of_first(written: &[u8]) -> Self {
         let mut names = Self { slots: [0; NAME_SLOTS], steps: 0 };
@@ -368,9 +371,9 @@ impl CompressionTable {
         names
     }
 
-    /// Looks up the longest suffix of `name` that the message already holds, and records the longer
-    /// suffixes, which the caller is about to write at the end. Returns the length of the part
-    /// before the suffix, and the suffix's offset.
+    /// Looks up the longest suffix of `name` that the message already has, and records the longer
+    /// suffixes, because the caller appends them to the message next. Returns the length of the
+    /// part before the suffix, and the offset of the suffix.
     fn find_or_note(&mut self, written: &[u8], name: &[u8]) -> Option<(usize, usize)> {
         if self.steps >= MAX_STEPS {
             return None;
@@ -411,7 +414,7 @@ impl CompressionTable {
                 return None;
             }
             let offset = (*slot & 0xffff) as usize;
-            // A slot may belong to a suffix of this very name, which is not written yet.
+            // A slot may belong to a suffix of `name` itself, which is not written yet.
             if *slot & 0xffff_0000 == tag
                 && offset < written.len()
                 && name_is_at(written, offset, suffix, &mut self.steps)
@@ -432,9 +435,9 @@ impl CompressionTable {
     }
 }
 
-/// Returns the hash of the label at `at` and the offset of the next label; `None` for the root. Of
-/// a label longer than fifteen octets only the length, the first seven and the last eight octets
-/// count.
+/// Returns the hash of the label at `at` and the offset of the next label; `None` for the root. If
+/// a label is longer than fifteen octets, the hash covers only its length, its first seven and its
+/// last eight octets.
 #[inline]
 fn label_at(name: &[u8], at: usize) -> Option<(u64, usize)> {
     let length = usize::from(*name.get(at)?);
@@ -486,8 +489,8 @@ fn name_is_at(message: &[u8], offset: usize, name: &[u8], steps: &mut u32) -> bo
     }
 }
 
-/// Returns the end of the labels that begin at `at`: the offset of the root or of a pointer, or
-/// `None` if the octets are neither.
+/// Returns the end of the labels that begin at `at`: the offset of the root or of a pointer.
+/// Returns `None` if the octets are neither.
 #[inline]
 fn run_at(message: &[u8], at: usize, steps: &mut u32) -> Option<usize> {
     let mut end = at;

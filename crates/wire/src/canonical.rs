@@ -6,7 +6,8 @@ use std::cmp::Ordering;
 use crate::name::MAX_NAME;
 use crate::rdata::folded_names;
 
-/// Maximum number of labels in a name: each takes at least two octets, the root one.
+/// Maximum number of labels in a name: each label takes at least two octets, and the root takes
+/// one.
 const MAX_LABELS: usize = MAX_NAME / 2;
 
 /// Compares two valid uncompressed names in canonical order (RFC 4034 §6.1): label by label from

@@ -1,7 +1,7 @@
-//! Protocol numbers as types: RR types, classes, opcodes, RCODEs and EDE codes.
+//! Types for the codes of the protocol: RR types, classes, opcodes, RCODEs and EDE codes.
 //!
-//! All are open sets: a number without a name here is still valid. They are therefore newtypes and
-//! not enums. Source: the IANA registry "Domain Name System (DNS) Parameters".
+//! A code without a name here is still valid, so the types are newtypes and not enums. Source: the
+//! IANA registry "Domain Name System (DNS) Parameters".
 
 use std::fmt;
 
@@ -46,8 +46,8 @@ impl Rtype {
         self.0 == 41 || (self.0 >= 128 && self.0 <= 255)
     }
 
-    /// Reports whether the type only proves other data. Such records are served if DO is set or the
-    /// type is asked for explicitly.
+    /// Reports whether records of the type only prove other data (DNSSEC). Such records are served
+    /// if DO is set or the type is asked for explicitly.
     #[must_use]
     pub const fn is_dnssec_proof(self) -> bool {
         matches!(self.0, 46 | 47 | 50)

@@ -1,7 +1,7 @@
 //! EDNS(0): the OPT record and its options (RFC 6891).
 //!
-//! Options are read lazily. [`Edns::options`] ends with an error at an option that runs past the
-//! end of the record, or after [`MAX_OPTIONS`] options.
+//! Options are read only when the caller iterates over them. [`Edns::options`] ends with an error
+//! at an option that runs past the end of the record, or after [`MAX_OPTIONS`] options.
 //!
 //! ```
 //! use avocet_wire::edns::{Edns, EdnsOption};
@@ -39,7 +39,7 @@ pub mod option {
     pub const ZONEVERSION: u16 = 19;
 }
 
-/// An error in an OPT record.
+/// The reason why an OPT record is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EdnsError {
     /// The message has more than one OPT record (RFC 6891 §6.1.1).
@@ -71,7 +71,8 @@ impl std::error::Error for EdnsError {}
 /// The content of an OPT record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Edns<'a> {
-    /// The sender's UDP payload size in octets, as sent. Values below 512 count as 512.
+    /// The sender's UDP payload size in octets, as sent. The receiver treats values below 512 as
+    /// 512.
     pub udp_size: u16,
     /// The upper eight bits of the RCODE.
     pub rcode_high: u8,
@@ -173,7 +174,7 @@ pub enum EdnsOption<'a> {
         /// Server cookie, empty in the client's first query.
         server: &'a [u8],
     },
-    /// edns-tcp-keepalive (RFC 7828): idle timeout in units of 100 ms, absent in queries.
+    /// edns-tcp-keepalive (RFC 7828): the idle timeout in units of 100 ms; `None` in queries.
     TcpKeepalive(Option<u16>),
     /// Padding with this number of octets (RFC 7830).
     Padding(u16),
@@ -285,8 +286,8 @@ fn whole_name(data: &[u8]) -> Result<&[u8], NameError> {
     if name::wire_len(data)? == data.len() { Ok(data) } else { Err(NameError::TooLong) }
 }
 
-/// Reads ECS data. The address has exactly the octets that the source prefix needs, and its spare
-/// bits are zero (RFC 7871 §6).
+/// Reads ECS data. Checks that the address has exactly the octets that the source prefix needs, and
+/// that its spare bits are zero (RFC 7871 §6).
 fn read_ecs(data: &[u8]) -> Option<EdnsOption<'_>> {
     let (&[high, low, source_prefix, scope_prefix], address) = data.split_first_chunk::<4>()?;
     let family = u16::from_be_bytes([high, low]);

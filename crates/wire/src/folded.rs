@@ -1,10 +1,10 @@
 //! Names in lower case, as types.
 //!
 //! DNS names compare without regard to ASCII case (RFC 4343). Caches, rules and zones therefore
-//! fold each name once, when it is read, and from then on compare octets. The types here carry that
-//! fact: code that takes a [`FoldedName`] neither checks nor folds.
+//! fold each name once, when it is read, and from then on compare octets. The types here guarantee
+//! this: code that takes a [`FoldedName`] neither checks nor folds.
 //!
-//! A value comes from code that folds, such as [`NameBuf::folded`], or checks, such as
+//! Some constructors fold a name, such as [`NameBuf::folded`], others check it, such as
 //! [`FoldedName::new`]. [`FoldedName::from_folded_unchecked`] wraps stored octets that were folded
 //! or checked before. All types cost as much as the octets that they wrap.
 
@@ -133,7 +133,7 @@ impl Deref for FoldedName<'_> {
     }
 }
 
-/// Finds a name in maps whose keys are octets or owned names. The hashes are equal.
+/// Lets maps whose keys are octets or owned names find a view of a name. The hashes are equal.
 impl Borrow<[u8]> for FoldedName<'_> {
     #[inline]
     fn borrow(&self) -> &[u8] {
@@ -246,7 +246,7 @@ impl Deref for SharedName {
     }
 }
 
-/// Finds a name in maps whose keys are shared names. The hashes are equal.
+/// Lets maps whose keys are shared names find a name by its octets. The hashes are equal.
 impl Borrow<[u8]> for SharedName {
     #[inline]
     fn borrow(&self) -> &[u8] {

@@ -115,7 +115,8 @@ impl HashKey {
         Self { words }
     }
 
-    /// Hashes `bytes` together with a word from the caller (flags, type, profile).
+    /// Hashes `bytes` together with a word that the caller chooses (flags, a type, the profile of a
+    /// client).
     ///
     /// Takes about 4 ns for a name of 24 octets.
     #[inline]
@@ -128,11 +129,12 @@ impl HashKey {
         self.end(state)
     }
 
-    /// Extends `hash` by the `len` octets at `at`. One pass from the root thus yields the hashes of
-    /// a name and of all its ancestors. Octets outside the array do not count.
+    /// Extends `hash` by the `len` octets at `at`. So one pass from the root yields the hashes of a
+    /// name and of all its ancestors.
     ///
-    /// The octets must be self-delimiting, as a label with its length octet is. The room after the
-    /// name permits reads of whole blocks; its content does not affect the hash.
+    /// The octets must contain their own length, as a label with its length octet does. The room
+    /// after the name permits reads of whole blocks; the content of this room does not affect the
+    /// hash.
     #[inline]
     #[must_use]
     pub fn chain(&self, hash: u64, octets: &[u8; CHAIN_ROOM], at: usize, len: usize) -> u64 {
@@ -159,8 +161,8 @@ impl HashKey {
     /// [`fold_into`] and [`HashKey::hash`]. The last four octets are QTYPE and QCLASS and stay
     /// unchanged. The rest of the last block of sixteen octets becomes zero.
     ///
-    /// Writes each block once, whole, and hashes it from the registers it was folded in: a read
-    /// that spans several recent smaller writes stalls the processor.
+    /// Writes each whole block once, and hashes it from the registers in which it was folded:
+    /// reading memory that several smaller writes have just filled stalls the processor.
     #[inline]
     pub(crate) fn fold_and_hash(
         &self,
@@ -182,7 +184,7 @@ impl HashKey {
         }
         let [first_place, second_place, ..] = rest_places else { return state };
         let last = u128::from_le_bytes(*last);
-        // The rest of the name and the four octets after it fill one block, or two.
+        // The rest of the name, QTYPE and QCLASS fill one block or two.
         let folded = match question[whole.len() * BLOCK..].split_first_chunk::<BLOCK>() {
             Some((first, behind)) if !behind.is_empty() => {
                 let folded = fold_start(u128::from_le_bytes(*first), name_rest.len());
@@ -236,8 +238,8 @@ impl HashKey {
 }
 
 impl Default for HashKey {
-    /// Returns a publicly known key, for maps that hold only names chosen by their owner. A client
-    /// that merely looks names up cannot make two entries collide.
+    /// Returns a key that everyone knows, for maps whose owner chooses all names in them. A client
+    /// that only looks names up cannot make two entries collide.
     fn default() -> Self {
         Self::new([0; 32])
     }
@@ -265,7 +267,8 @@ impl Hasher for NameHasher {
         self.state = self.key.hash(bytes, self.state);
     }
 
-    /// Mixes in the length that precedes a slice. The slice's octets are hashed separately.
+    /// Adds the length that precedes a slice to the hash. The octets of the slice are hashed
+    /// separately.
     #[inline]
     fn write_usize(&mut self, number: usize) {
         self.state = self.state.rotate_left(7) ^ number as u64;
@@ -277,8 +280,8 @@ impl Hasher for NameHasher {
     }
 }
 
-/// Hashes without a secret, for maps that hold only names chosen by their owner. Takes two
-/// multiplications less than the keyed hash.
+/// Hashes without a secret, for maps whose owner chooses all names in them. Takes two
+/// multiplications fewer than the keyed hash.
 #[inline]
 pub fn without_secret(bytes: &[u8]) -> u64 {
     let [start, .., first, second] = FRACTION_OF_PI;
@@ -515,7 +518,8 @@ mod tests {
         }
     }
 
-    /// S34: knowledge of names that collide under one key does not help under another key.
+    /// Row S34 of `tests/SECURITY.md`: knowledge of names that collide under one key does not help
+    /// under another key.
     #[test]
     fn names_that_collide_under_one_key_are_spread_under_another() {
         const BUCKETS: u64 = 512;

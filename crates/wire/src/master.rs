@@ -1,8 +1,8 @@
 //! A reader for master files (RFC 1035 §5), with parentheses, comments, `$ORIGIN`, `$TTL`,
 //! `$GENERATE`, `$INCLUDE` and omitted owners and TTLs.
 //!
-//! It yields one record at a time, so that an error costs only that record. This crate opens no
-//! files: an `$INCLUDE` is reported to a caller that permits it, and an error otherwise.
+//! The reader yields one record at a time, so an error affects only that record. This crate opens
+//! no files: an `$INCLUDE` is reported to a caller that permits it, and an error otherwise.
 //!
 //! ```
 //! use avocet_wire::code::Rtype;
@@ -32,10 +32,10 @@ use entry::{Entries, Misread};
 pub use generate::MAX_GENERATED;
 use generate::Range;
 
-/// Maximum number of octets of the tokens of one entry, over all its lines: the longest record data
-/// with each octet written as `\DDD`.
+/// Maximum number of octets of the tokens of one entry, over all its lines: enough for the longest
+/// record data with each octet written as `\DDD`.
 pub const MAX_ENTRY: usize = 4 * 65_535 + 1024;
-/// The longest TTL (RFC 2181 §8). A longer one counts as 0.
+/// The longest TTL (RFC 2181 §8). A longer TTL counts as 0.
 const MAX_TTL_SECS: u32 = i32::MAX as u32;
 
 /// An error in an entry of a master file.
@@ -55,7 +55,8 @@ pub enum MasterError {
     NoOwner,
     /// The entry has no type, or an unknown one.
     NoType,
-    /// The type is only for queries, transfers or one message (RFC 6895 §3.1).
+    /// The type never occurs in zones: it is only for queries, for transfers or within one message
+    /// (RFC 6895 §3.1).
     MetaType,
     /// The directive is unknown or not permitted, or its value is malformed.
     Directive,
@@ -101,7 +102,7 @@ impl From<TextError> for MasterError {
     }
 }
 
-/// An error with its place in the text.
+/// An error, and where it is in the text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MasterFault {
     /// The line, from 1.
@@ -141,11 +142,11 @@ impl MasterRecord {
     }
 }
 
-/// Another file to read in place of an entry (`$INCLUDE`). The origin and the owner that the file
-/// sets end with the file.
+/// Another file to read in place of an entry (`$INCLUDE`). An origin or owner that the file sets
+/// applies only within the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Include {
-    /// The file as written, without quotes.
+    /// The path as written, without quotes.
     pub path: Vec<u8>,
     /// The origin at the start of the file.
     pub origin: NameBuf,
@@ -181,7 +182,7 @@ pub struct MasterFile<'t> {
     is_zone: IsZone,
 }
 
-/// Whether `$INCLUDE` and `$GENERATE` are permitted.
+/// Whether the text is a zone file, in which `$INCLUDE` and `$GENERATE` are permitted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum IsZone {
     Yes,
@@ -197,8 +198,8 @@ struct Series<'t> {
 }
 
 impl<'t> MasterFile<'t> {
-    /// Creates a reader of a text that others may have written: it has neither `$INCLUDE` nor
-    /// `$GENERATE`. Names are relative to `origin` until an `$ORIGIN` directive.
+    /// Creates a reader of an untrusted text, in which `$INCLUDE` and `$GENERATE` are errors. Names
+    /// are relative to `origin` until an `$ORIGIN` directive.
     #[must_use]
     pub const fn new(text: &'t [u8], origin: NameBuf) -> Self {
         Self {
@@ -212,7 +213,7 @@ impl<'t> MasterFile<'t> {
         }
     }
 
-    /// Creates a reader of a zone's own file, with all directives.
+    /// Creates a reader of a zone file, in which all directives are permitted.
     #[must_use]
     pub fn of_zone(text: &'t [u8], origin: NameBuf, ttls: InheritedTtls) -> Self {
         Self { ttls, is_zone: IsZone::Yes, ..Self::new(text, origin) }
@@ -224,7 +225,7 @@ impl<'t> MasterFile<'t> {
         self.ttls
     }
 
-    /// Sets the TTLs that the next entry inherits, after an included file.
+    /// Sets the TTLs that the next entry inherits; called after an included file.
     pub const fn set_ttls(&mut self, ttls: InheritedTtls) {
         self.ttls = ttls;
     }
@@ -309,7 +310,7 @@ impl<'t> MasterFile<'t> {
         Ok(Some(MasterEntry::Record))
     }
 
-    /// Reads TTL, class, type and data. An offset of 0 in an error means the end of the entry.
+    /// Reads TTL, class, type and data. An error with offset 0 concerns the end of the entry.
     fn read_record(
         &mut self,
         mut tokens: &[Token<'_>],
@@ -343,7 +344,7 @@ impl<'t> MasterFile<'t> {
         Ok(())
     }
 
-    /// Returns the TTL of a record, which may lack a TTL in the file.
+    /// Returns the TTL of a record: `written` if the entry states it, otherwise the inherited TTL.
     fn ttl_of(&mut self, written: Option<u32>, record: &MasterRecord) -> u32 {
         let inherited = self.ttls.default.or(self.ttls.last);
         let minimum = record.rdata.last_chunk().map(|minimum| u32::from_be_bytes(*minimum));
@@ -396,7 +397,8 @@ impl<'t> MasterFile<'t> {
         read.map(|()| origin).map_err(|error| Misread::new(value.column, error.into()))
     }
 
-    /// Reads the next record of a `$GENERATE`, if one is open. An error ends the `$GENERATE`.
+    /// Reads the next record of the current `$GENERATE`, if there is one. An error ends the
+    /// `$GENERATE`.
     fn generate(&mut self, record: &mut MasterRecord) -> Option<Result<(), Misread>> {
         let mut series = self.series.take()?;
         let number = series.range.advance()?;
@@ -446,7 +448,7 @@ const fn is_meta(rtype: Rtype) -> bool {
     matches!(rtype.0, 0 | 41 | 128..=255)
 }
 
-/// Returns the number of a type, the most frequent ones without a search.
+/// Returns the code of a type. Frequent types need no search.
 fn type_of(token: &[u8]) -> Option<u16> {
     match token {
         b"A" => Some(1),

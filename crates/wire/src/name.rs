@@ -27,16 +27,17 @@ pub const MAX_LABEL: usize = 63;
 /// labels.
 pub const MAX_POINTERS: usize = 127;
 
-/// Compression pointers that the names of a message may follow in addition to those that its length
-/// permits.
+/// Compression pointers that the names of a message may follow in addition to those that the length
+/// of the message permits.
 const SPARE_HOPS: u32 = 128;
 
 /// A budget of compression pointers for all names of one message, which keeps the work of reading
 /// it proportional to its length.
 ///
 /// A pointer takes two octets, and a name with ordinary compression follows one to three. A message
-/// of `n` octets gets `n / 2` hops and a few to spare: far more than its records need, and at most
-/// 33,000. Without the budget, chains of [`MAX_POINTERS`] in 4,600 records take over a million.
+/// of `n` octets gets a budget of `n / 2` and a few more: far more than its records need, and at
+/// most 33,000. Without the budget, 4,600 records with chains of [`MAX_POINTERS`] would take over a
+/// million steps.
 #[derive(Clone, Copy, Debug)]
 pub struct Hops {
     left: u32,
@@ -64,8 +65,8 @@ impl Hops {
         left.map(drop).ok_or(NameError::Hops)
     }
 
-    /// Deducts the maximum number of pointers of a name, because a malformed name does not report
-    /// its count.
+    /// Deducts the maximum number of pointers of a name. For a malformed name, the number of
+    /// followed pointers is not known.
     #[cold]
     pub(crate) fn take_most(&mut self) {
         self.left = self.left.saturating_sub(MAX_POINTERS as u32);
@@ -83,7 +84,7 @@ pub enum NameError {
     Pointer,
     /// The name has more than 255 octets.
     TooLong,
-    /// The names of the message follow more pointers than [`Hops`] permits.
+    /// The names of the message together follow more pointers than [`Hops`] permits.
     Hops,
 }
 
@@ -101,7 +102,7 @@ impl fmt::Display for NameError {
 
 impl std::error::Error for NameError {}
 
-/// An uncompressed wire name on the stack, empty until one is read into it.
+/// An uncompressed wire name on the stack. It is empty until a name is read into it.
 #[derive(Clone, Copy)]
 pub struct NameBuf {
     len: u8,
@@ -148,7 +149,7 @@ impl NameBuf {
         FoldedNameBuf::of(self)
     }
 
-    /// Returns the name in lower case, for [`FoldedNameBuf`].
+    /// Returns a copy in lower case, for [`FoldedNameBuf`].
     pub(crate) fn in_lower_case(&self) -> Self {
         let mut out = *self;
         hash::fold_into(self.wire(), &mut out.octets);
@@ -171,7 +172,8 @@ impl NameBuf {
         Ok(read.end)
     }
 
-    /// Reads a name as [`NameBuf::read_from`] does, within the budget of the message.
+    /// Reads a name as [`NameBuf::read_from`] does, within the message's budget of compression
+    /// pointers.
     #[inline]
     pub(crate) fn read_within(
         &mut self,
@@ -254,8 +256,7 @@ pub(crate) struct Read {
 /// Reads the name at `at`, following pointers, to the front of `out`. The remaining octets of `out`
 /// are then unspecified.
 ///
-/// No octet at or after `bound` belongs to the name. Such octets may still be copied where that is
-/// faster than leaving them out.
+/// Octets at and after `bound` do not belong to the name, but may be copied where this is faster.
 #[inline]
 pub(crate) fn read_into(
     message: &[u8],
@@ -265,14 +266,14 @@ pub(crate) fn read_into(
 ) -> Result<Read, NameError> {
     let bounded = &message[..bound.min(message.len())];
     let mut position = at;
-    // Labels are copied in runs, the octets between two pointers. Each pointer must lead to before
-    // the run that it ends, so every hop goes backwards.
+    // Labels are copied in runs: the octets between two pointers. Each pointer must lead to an
+    // offset before the run that the pointer ends, so every step goes backwards.
     let mut run_start = at;
     let mut len = 0;
     let mut end = None;
     let mut pointers = 0;
     loop {
-        // The latest offset at which the name can end.
+        // The highest offset at which the name can end.
         let limit = bounded.len().min(run_start.saturating_add(MAX_NAME - len));
         let within = &bounded[..limit];
         let length = loop {
@@ -294,7 +295,7 @@ pub(crate) fn read_into(
         let low = *bounded.get(position + 1).ok_or(NameError::Short)?;
         end.get_or_insert(position + 2);
         pointers += 1;
-        // A name may begin with its pointer.
+        // The name may begin with a pointer.
         if run > 0 {
             copy_run(message, run_start, run, &mut out[len..]);
             len += run;
@@ -307,8 +308,8 @@ pub(crate) fn read_into(
     }
 }
 
-/// Copies `count` octets at `start`, which both slices have. Most runs are short. Copying a fixed
-/// number of octets takes a few instructions, a variable number takes a call.
+/// Copies `count` octets at `start`, which both slices have. Most runs are short: copying a fixed
+/// number of octets takes a few instructions, but copying a variable number takes a call.
 #[inline(always)]
 fn copy_run(message: &[u8], start: usize, count: usize, target: &mut [u8]) {
     if let (true, Some(source), Some(target)) =
@@ -320,8 +321,8 @@ fn copy_run(message: &[u8], start: usize, count: usize, target: &mut [u8]) {
     }
 }
 
-/// Returns the offset after the name at `at` without following its pointer. Checks only that the
-/// pointer leads backwards; reading the name checks the rest.
+/// Returns the offset after the name at `at` without following a pointer. Checks only that the
+/// pointer leads backwards; [`NameBuf::read`] checks the rest.
 #[inline]
 pub fn skip(message: &[u8], at: usize) -> Result<usize, NameError> {
     let mut position = at;

@@ -1,5 +1,5 @@
-//! The header of the PROXY protocol with which a proxy names its client to a server. It comes
-//! before each datagram, or once before all else on a connection.
+//! The header of the PROXY protocol, with which a proxy tells a server the address of its client.
+//! The header precedes each datagram, or comes first on a connection.
 //!
 //! The header is written in version 2, and read in both versions. Only the address of the client is
 //! used. The client's port, and the address and port that it queried, are written as zero and
@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 /// The signature that begins each header of version 2.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
-/// Version 2, and the command of a connection that the proxy makes of its own accord.
+/// Version 2, and the command for a connection that the proxy itself has opened.
 const LOCAL: u8 = 0x20;
 /// Version 2, and the command of a connection for a client.
 const PROXY: u8 = 0x21;
@@ -25,8 +25,9 @@ const INET6_LEN: u16 = 36;
 /// Length in octets of the longest header that [`write()`] appends.
 pub const MAX_PROXY_HEADER: usize = SIGNATURE.len() + 4 + INET6_LEN as usize;
 
-/// Length in octets of the longest header that [`read()`] and [`read_stream()`] accept. Data after
-/// the addresses is skipped: there is room for a checksum, an authority and TLS information.
+/// Length in octets of the longest header that [`read()`] and [`read_stream()`] accept. The limit
+/// leaves room for a checksum, an authority and TLS information after the addresses, which are
+/// skipped.
 pub const MAX_READ_HEADER: usize = 536;
 
 /// Length of the longest header of version 1 in octets.
@@ -37,9 +38,9 @@ const TEXT_SIGNATURE: &[u8] = b"PROXY ";
 /// A header that was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProxyHeader {
-    /// The client, with a mapped IPv4 address as IPv4; `None` for a message of the proxy itself.
+    /// The client, with an IPv4-mapped address as IPv4; `None` for a message of the proxy itself.
     pub client: Option<IpAddr>,
-    /// Number of octets of the header: the message follows them.
+    /// Number of octets of the header. The message follows the header.
     pub len: usize,
 }
 
@@ -52,7 +53,7 @@ pub enum NoHeader {
     Invalid,
 }
 
-/// The transport of the message behind a header.
+/// The transport by which the proxy received the query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum ProxiedBy {
@@ -82,7 +83,7 @@ pub fn write(out: &mut Vec<u8>, client: Option<IpAddr>, by: ProxiedBy) {
     out.resize(behind, 0);
 }
 
-/// Reads the header of a datagram, which has version 2.
+/// Reads the header before a datagram. It must have version 2.
 ///
 /// # Errors
 /// The datagram does not begin with a whole header.
@@ -101,7 +102,8 @@ pub fn read(octets: &[u8]) -> Result<ProxyHeader, NoHeader> {
     if !matches!(command, LOCAL | PROXY) || whole > MAX_READ_HEADER {
         return Err(NoHeader::Invalid);
     }
-    // The transport to the proxy does not matter: it may differ from the transport here.
+    // The transport in the header does not matter: clients may reach the proxy over another
+    // transport than the proxy reaches this server.
     let (family, by) = (family & 0xf0, family & 0x0f);
     let needed = match family {
         UNSPECIFIED => 0,
@@ -123,7 +125,7 @@ pub fn read(octets: &[u8]) -> Result<ProxyHeader, NoHeader> {
     Ok(ProxyHeader { client: client.map(|ip| ip.to_canonical()), len: whole })
 }
 
-/// Reads the header of a connection, which has version 1 or 2.
+/// Reads the header at the start of a connection. It may have version 1 or 2.
 ///
 /// # Errors
 /// The octets are not a header, or only a part of one.
@@ -146,7 +148,7 @@ fn read_text(octets: &[u8]) -> Result<ProxyHeader, NoHeader> {
     let line = str::from_utf8(line).map_err(|_| NoHeader::Invalid)?;
     let mut words = line.split(' ');
     let client = match words.next() {
-        // The receiver ignores the rest.
+        // The specification says to ignore the rest of an UNKNOWN header.
         Some("UNKNOWN") => None,
         Some("TCP4") => Some(IpAddr::V4(text_client::<Ipv4Addr>(words)?)),
         Some("TCP6") => Some(IpAddr::V6(text_client::<Ipv6Addr>(words)?)),
@@ -192,8 +194,8 @@ mod tests {
         out
     }
 
-    /// Reads a header as section 2.2 describes it, independently of how it is written here. Returns
-    /// its length, too.
+    /// Reads a header as section 2.2 describes it, independently of the code under test. Also
+    /// returns the length of the header.
     fn decoded(octets: &[u8]) -> (Option<Named>, usize) {
         assert_eq!(octets[..12], [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10]);
         assert_eq!(octets[12] >> 4, 2, "the version");
@@ -291,7 +293,7 @@ mod tests {
                 let part = read_stream(&text.as_bytes()[..cut]);
                 assert_eq!(part, Err(NoHeader::Incomplete), "{text} {cut}");
             }
-            // A datagram has version 2.
+            // For datagrams, only version 2 is permitted.
             assert_eq!(read(text.as_bytes()), Err(NoHeader::Invalid), "{text}");
         }
         for text in [
@@ -319,12 +321,13 @@ mod tests {
         let header = |rest: &[u8]| [&SIGNATURE[..], rest].concat();
         let v4 = b"\xc0\0\x02\x07\0\0\0\0\0\0\0\0";
         let client = Some(IpAddr::from([192, 0, 2, 7]));
-        // The header has data after the addresses, and any transport to the proxy.
+        // There is data after the addresses, and the transport to the proxy varies.
         for by in [0x10, 0x11, 0x12] {
             let octets = header(&[&[0x21, by, 0, 15], &v4[..], b"\x04\0\0rest"].concat());
             assert_eq!(read(&octets), Ok(ProxyHeader { client, len: 31 }));
         }
-        // Without a client: a command of the proxy itself, or an address of no family.
+        // Headers without a client: a command of the proxy itself, or an unspecified address
+        // family.
         for (command, family) in [(0x20, 0x00), (0x20, 0x11), (0x20, 0x31), (0x21, 0x00)] {
             let octets = header(&[&[command, family, 0, 12], &v4[..]].concat());
             assert_eq!(read(&octets), Ok(ProxyHeader { client: None, len: 28 }));

@@ -17,11 +17,11 @@ const OPCODE: u16 = 0x7800;
 /// The three record counts within the four counts of the header.
 const RECORD_COUNTS: u64 = 0xffff_ffff_ffff;
 
-/// The reason why a message is not a query that can be answered with data.
+/// The reason why a message cannot be answered with data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueryError {
-    /// The message is shorter than a header, or is itself a response: dropped (RFC 1035 §7.3, RFC
-    /// 5625 §4).
+    /// The message is shorter than a header, or is itself a response: the server drops the message
+    /// (RFC 1035 §7.3, RFC 5625 §4).
     Ignore,
     /// The OPCODE is not QUERY: NOTIMP (RFC 8906 §3.1.4).
     NotImplemented,
@@ -59,7 +59,7 @@ pub struct QueryView<'a> {
 }
 
 impl<'a> QueryView<'a> {
-    /// Reads a query. Takes about 4 ns for one with OPT.
+    /// Reads a query. Takes about 4 ns for a query with OPT.
     ///
     /// Assembles the view once, at the end, from values in registers: writing it field by field and
     /// then moving it costs more than the parsing.
@@ -86,8 +86,8 @@ impl<'a> QueryView<'a> {
         Self::behind_name(octets, name_end, counts & RECORD_COUNTS)
     }
 
-    /// Returns the question of a message that may be a query, as sent, or `None` if it has no
-    /// well-formed question. Does not read past the question.
+    /// Returns the question as sent, if the message may be a query with one well-formed question.
+    /// Does not read past the question.
     #[inline]
     #[must_use]
     pub fn question_of(octets: &'a [u8]) -> Option<&'a [u8]> {
@@ -108,8 +108,8 @@ impl<'a> QueryView<'a> {
         octets.get(HEADER_LEN..end).filter(|_| header.counts[0] > 0)
     }
 
-    /// Reads a query whose [`QueryView::question_of`] produced `key`, without walking the name
-    /// again.
+    /// Reads a query, given the `key` of its question from [`QueryView::question_of`], without
+    /// reading the name again.
     #[inline]
     pub fn parse_keyed(octets: &'a [u8], key: &QuestionKey) -> Result<Self, QueryError> {
         let &[_, _, _, _, ref counts @ ..] =
@@ -163,8 +163,8 @@ impl<'a> QueryView<'a> {
         &self.octets[HEADER_LEN..usize::from(self.question_end)]
     }
 
-    /// Folds and hashes the question. The key serves the packet cache and the joining of queries in
-    /// flight.
+    /// Folds and hashes the question. The packet cache and the table of queries in flight use the
+    /// key.
     #[inline]
     #[must_use]
     pub fn key(&self, secret: &HashKey, extra: u64) -> QuestionKey {
@@ -196,8 +196,8 @@ fn read_rest<'a>(octets: &'a [u8], records: u64, rest: &'a [u8]) -> Option<Optio
     read_records(octets)
 }
 
-/// Handles the general case: skips records in any section and finds OPT anywhere in the additional
-/// section. A message with TSIG is no plain query: its signature must be verified first.
+/// Reads any records: skips those of all sections and finds OPT anywhere in the additional section.
+/// Returns `None` for a message with TSIG, whose signature must be verified first.
 #[cold]
 fn read_records(octets: &[u8]) -> Option<Option<Edns<'_>>> {
     let view = MessageView::new(octets).ok()?;
@@ -237,11 +237,11 @@ fn plain_name_end(octets: &[u8]) -> Option<usize> {
 
 /// A question and its keyed hash.
 ///
-/// Keys are large and never moved on the query path: a place for one is allocated once and then
-/// reused.
+/// A key is large, so the query path does not move keys: it allocates memory for a key once and
+/// reuses the memory.
 #[derive(Clone, Copy)]
 pub struct QuestionKey {
-    /// Keyed hash of the question, in lower case, and the caller's word.
+    /// Keyed hash of the question in lower case and of a word that the caller chooses.
     pub hash: u64,
     len: u16,
     /// The question up to `len`, followed by zeros up to the end of its block of sixteen.
@@ -261,8 +261,8 @@ impl QuestionKey {
         key
     }
 
-    /// Replaces this key by that of `question`: folds QNAME, but not QTYPE and QCLASS, whose octets
-    /// may equal letters, and hashes all three.
+    /// Replaces this key by the key of `question`. Folds QNAME, but not QTYPE and QCLASS, whose
+    /// octets may equal letters, and hashes all three.
     #[inline]
     pub fn read(&mut self, question: &[u8], secret: &HashKey, extra: u64) {
         let question = &question[..question.len().min(MAX_QUESTION)];

@@ -10,7 +10,7 @@ const FIXED: usize = 4;
 
 /// A question in wire form: QNAME in lower case, QTYPE, QCLASS.
 ///
-/// Its octets are the key of caches and of queries in flight.
+/// Its octets are the key in caches and in the table of queries in flight.
 ///
 /// ```
 /// use avocet_wire::{Class, Question, Rtype};
@@ -92,7 +92,7 @@ impl fmt::Debug for Question<'_> {
     }
 }
 
-/// A question in memory of its own, which later questions reuse. Empty until it is set.
+/// A question that owns its memory, which later questions reuse. Empty until it is set.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct QuestionBuf(Vec<u8>);
 

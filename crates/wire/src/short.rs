@@ -39,7 +39,7 @@ pub fn same(a: &[u8], b: &[u8]) -> bool {
         .unwrap_or_else(|| a.iter().zip(b).all(|(x, y)| x == y))
 }
 
-/// Copies the first and the last `N` octets, which cover a string of up to twice that length.
+/// Copies the first and the last `N` octets, which together cover a string of up to `2 * N` octets.
 /// Returns false if the string is shorter than `N` octets.
 #[inline(always)]
 fn copy_ends<const N: usize>(source: &[u8], target: &mut [u8]) -> bool {

@@ -1,14 +1,14 @@
 //! Addresses that no public server has: the special-purpose prefixes of the IANA registries (RFC
-//! 6890), and the sets of them that the server uses.
+//! 6890), in three sets for three uses.
 //!
-//! This is the only definition of "private" in the product. Its three sets ([`Scope`]) differ for
-//! a reason:
+//! All other code uses these sets to decide whether an address is "private". The sets ([`Scope`])
+//! differ for these reasons:
 //!
-//! - `Local`: loopback, link-local, RFC 1918 and RFC 4193. Hosts there are those of the operator:
-//!   they may be clients, and metrics are for them. Neighbours in the network of a provider (RFC
-//!   6598) are strangers.
-//! - `Internal`: also "this network" and RFC 6598. Nothing there is a server on the Internet: no
-//!   delegation, redirect or translation leads there.
+//! - `Local`: loopback, link-local, RFC 1918 and RFC 4193. These hosts belong to the operator: they
+//!   may be clients and may read metrics. Other hosts in the network of a provider (RFC 6598) do
+//!   not belong to the operator.
+//! - `Internal`: also "this network" and RFC 6598. None of these hosts is a server on the Internet,
+//!   so no delegation, redirect or translation leads to them.
 //! - `Unroutable`: also benchmarks (RFC 2544), site-local and local translation prefixes. The
 //!   answer for a public name has no reason to contain such an address (DNS rebinding), but test
 //!   networks do have servers there.
@@ -30,17 +30,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Scope {
-    /// Hosts of the operator: `"local"` in access lists, clients whose names are looked up, the
-    /// listener for HTTP.
+    /// Hosts of the operator. Used for `"local"` in access lists, for clients whose names are
+    /// looked up, and for the listener for HTTP.
     Local,
-    /// Hosts that only this network reaches. They are neither authoritative servers, nor targets of
-    /// a redirect, nor, with DNS64, addresses to synthesise.
+    /// Hosts that only this network reaches. The server uses them neither as authoritative servers,
+    /// nor as targets of a redirect, nor to synthesise addresses with DNS64.
     Internal,
     /// Addresses that an answer for a public name must not contain.
     Unroutable,
 }
 
-/// A prefix, with the smallest scope that contains its addresses.
+/// A prefix, and the smallest scope that contains its addresses.
 struct Prefix<T> {
     network: T,
     bits: u32,
@@ -174,7 +174,7 @@ mod tests {
             "2001:0:c000:201::3f57:fffe",
             "2001:db8::5efe:192.168.0.1",
             "2001:db8::200:5efe:192.168.0.1",
-            // A private network, whatever IPv4 address is in it.
+            // The address is not public, whatever IPv4 address it contains.
             "fe80::5efe:192.0.2.1",
             "fd00::5efe:192.0.2.1",
         ] {

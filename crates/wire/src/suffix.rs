@@ -1,15 +1,15 @@
-//! A map that finds the nearest ancestor of a name, for zones and local names.
+//! A map that finds the nearest ancestor of a name, used for zones and local names.
 //!
 //! A look-up goes from the name towards the root, down to the length of the shortest name in the
 //! map. It hashes only suffixes whose length some name in the map has, so unrelated names cost a
-//! few instructions per label. A name of three labels whose parent is one of 64 zones takes 140
-//! (`bench/micro`, row "zone lookup").
+//! few instructions per label. The look-up of a name with three labels whose parent is one of 64
+//! zones takes 140 instructions (`bench/micro`, row "zone lookup").
 
 use crate::{hash, name, short};
 
 /// A map from folded wire names to values.
 ///
-/// The hash has no secret, because the owner of the map chooses its names. A client that merely
+/// The hash has no secret, because the owner of the map chooses all names in it. A client that only
 /// looks names up cannot make two entries collide.
 ///
 /// ```
@@ -23,11 +23,11 @@ use crate::{hash, name, short};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SuffixMap<T> {
-    /// Open addressing, at most half full. A slot holds the upper half of the hash and the index of
-    /// the entry plus one.
+    /// A hash table with open addressing, at most half full. A slot has the upper half of the hash,
+    /// and the index of the entry plus one.
     slots: Box<[u64]>,
     entries: Vec<(Box<[u8]>, T)>,
-    /// The lengths in octets of the names of the map, with one bit for each length.
+    /// The lengths in octets that names of the map have, with one bit for each length.
     lengths: [u64; 4],
     /// Length of the shortest name in octets. Larger than any name if the map is empty.
     shortest: usize,
@@ -97,12 +97,12 @@ impl<T> SuffixMap<T> {
         self.entry(name, hash::without_secret(name)).ok().map(|(_, value)| value)
     }
 
-    /// Returns the entry of a name, or the free slot at which a look-up for it ends.
+    /// Returns the entry of a name, or the index of the free slot at which its look-up ends.
     #[inline]
     fn entry(&self, name: &[u8], hash: u64) -> Result<&(Box<[u8]>, T), usize> {
         let mut at = hash as usize;
         loop {
-            // Terminates: at least half of the slots are free.
+            // The loop ends, because at least half of the slots are free.
             at &= self.slots.len() - 1;
             let slot = self.slots[at];
             if slot == 0 {

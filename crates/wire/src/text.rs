@@ -1,8 +1,8 @@
 //! Names and character-strings in presentation form (RFC 1035 §5.1, RFC 4343 §2.1).
 //!
 //! `\X` denotes the character X and `\DDD` the octet with that decimal number. Internationalised
-//! names are given as A-labels; nothing is converted here. Parentheses, comments and line ends
-//! belong to the reader of zone files ([`master`](crate::master)).
+//! names must be A-labels; nothing is converted here. The reader of zone files
+//! ([`master`](crate::master)) handles parentheses, comments and line ends.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum TextError {
     NameTooLong,
     /// The name does not end with a dot, and no origin completes it.
     Relative,
-    /// The backslash is the last character, or its digits are not three or exceed 255.
+    /// A backslash is the last character, or its digits are not three or exceed 255.
     Escape,
     /// The closing quote is missing.
     OpenQuote,
@@ -77,7 +77,7 @@ pub fn name_to_wire(
         *out.get_mut(end).ok_or(TextError::NameTooLong)? = value;
         (end, at) = (end + 1, next);
     }
-    // After a final dot the open label is empty: it becomes the root.
+    // After a final dot, the current label is empty and becomes the root.
     if end == start + 1 && start > 0 {
         return append_name(out, start, &[0]);
     }
@@ -122,10 +122,10 @@ fn unescape(text: &[u8], at: usize) -> Result<(u8, usize), TextError> {
 /// Writes a valid uncompressed wire name as an absolute name.
 ///
 /// Octets outside printable ASCII become `\DDD`. Characters with a meaning in zone files get a
-/// backslash. Of a malformed name, the readable part is written.
+/// backslash. If the name is malformed, only its readable part is written.
 ///
 /// # Errors
-/// Those of `out`.
+/// Writing to `out` fails.
 pub fn write_name(wire: &[u8], out: &mut (impl fmt::Write + ?Sized)) -> fmt::Result {
     if matches!(wire, [0, ..] | []) {
         return out.write_char('.');
@@ -193,7 +193,7 @@ pub struct Token<'a> {
 
 /// Splits a line into tokens at white space that is neither quoted nor escaped.
 ///
-/// A quote opens a token of its own, except after `=`: `alpn="h2,h3"` is one token (RFC 9460 §2.1).
+/// A quote begins a new token, except after `=`: `alpn="h2,h3"` is one token (RFC 9460 §2.1).
 pub fn tokens(line: &[u8]) -> impl Iterator<Item = Result<Token<'_>, TextError>> {
     let mut at = 0;
     std::iter::from_fn(move || {

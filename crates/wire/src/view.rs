@@ -1,8 +1,8 @@
-//! A borrowed view of a whole message, read lazily.
+//! A borrowed view of a whole message, which is read only as far as the caller needs.
 //!
 //! The view copies and allocates nothing. Creating it checks only that the header is complete; the
-//! iterators check each question and record in turn. Section counts are claims of the sender: an
-//! iterator ends with an error if the octets end first.
+//! iterators check each question and record in turn. The counts in the header may be wrong: an
+//! iterator ends with an error if the octets end before the counted records.
 
 use std::fmt;
 
@@ -58,7 +58,7 @@ impl std::error::Error for WireError {}
 pub enum RecordSection {
     /// The records that answer the question.
     Answer,
-    /// The SOA of negative answers, the NS records of referrals.
+    /// The SOA record of a negative answer, or the NS records of a referral.
     Authority,
     /// Addresses, OPT, TSIG.
     Additional,
@@ -243,7 +243,8 @@ impl<'a> RecordView<'a> {
     /// The owner is not the root (RFC 6891 §6.1.2).
     pub fn edns(&self) -> Result<Edns<'a>, EdnsError> {
         debug_assert_eq!(self.rtype, Rtype::OPT);
-        // A pointer to the root is the root, too, though no known software sends it.
+        // A pointer to a root label is also the root, though no known software sends such a
+        // pointer.
         let is_at_root = self.message.get(self.owner_at) == Some(&0)
             || self.owner().is_ok_and(|owner| owner.wire() == [0]);
         if !is_at_root {
@@ -258,7 +259,7 @@ impl<'a> RecordView<'a> {
         out.read_from(self.message, self.owner_at).map(|_| ())
     }
 
-    /// Reads the owner name within the budget of the message.
+    /// Reads the owner name within the message's budget of compression pointers.
     ///
     /// # Errors
     /// The name is malformed, or the budget is spent.
@@ -296,8 +297,8 @@ impl<'a> RecordView<'a> {
         crate::rdata::expand(self.rtype.0, self.message, self.rdata_at, self.rdata_len, out)
     }
 
-    /// Copies the record data as [`RecordView::expand_rdata`] does, within the budget of the
-    /// message.
+    /// Copies the record data as [`RecordView::expand_rdata`] does, within the message's budget of
+    /// compression pointers.
     ///
     /// # Errors
     /// The data is malformed, `out` is too short, or the budget is spent.
@@ -485,8 +486,8 @@ mod tests {
         m
     }
 
-    /// Returns how many records can be read with owner and data within the budget of the message,
-    /// and how many there are.
+    /// Returns how many records can be read with owner and data within the budget of compression
+    /// pointers, and how many records there are.
     fn read_within_budget(octets: &[u8]) -> (usize, usize) {
         let view = MessageView::new(octets).unwrap();
         let mut hops = Hops::of_message(octets.len());
@@ -502,7 +503,7 @@ mod tests {
     #[test]
     fn names_compressed_as_well_as_can_be_are_read_and_chains_of_pointers_up_to_the_budget() {
         // Each name is a label and a pointer to the previous name, which ends with a pointer to the
-        // question: three hops per record.
+        // question: three pointers per record.
         let (read, all) =
             read_within_budget(&filled(b"\x02ns\xc0\x0c\x01a\xc0\x29", b"\xc0\x2e", b"\xc0\x2e"));
         assert!(read == all && all > 4_000, "{read} of {all}");

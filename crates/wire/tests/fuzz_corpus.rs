@@ -1,5 +1,5 @@
-//! Runs the bodies of the fuzz targets `view` and `builder` on their corpora and on mutations of
-//! them.
+//! Checks the properties of the fuzz targets `view` and `builder` on their corpora and on mutations
+//! of them.
 //!
 //! `AVOCET_MUTATIONS` sets the number of mutations. `AVOCET_WRITE_CORPUS=1` writes the messages of
 //! `messages/specimens.rs` and `messages/hostile.rs` to the corpus.
@@ -26,7 +26,7 @@ use random::Random;
 const MUTATIONS: u64 = 200_000;
 /// Longest message that is mutated. Longer ones cost too much time.
 const LONGEST: usize = 2_048;
-/// Builder programs in the corpus.
+/// Number of generated programs for the builder in the corpus.
 const PROGRAMS: u64 = 32;
 const PROGRAM_LEN: usize = 400;
 
@@ -45,8 +45,8 @@ fn expected() -> Vec<(&'static str, String, Vec<u8>)> {
     views.chain(programs.map(|(name, octets)| ("builder", name, octets))).collect()
 }
 
-/// Returns a program with a limit that suits its length, few long labels and many suffixes of known
-/// names.
+/// Returns a program for the builder, with a limit that suits its length, few long labels and many
+/// suffixes of known names.
 fn program(seed: u64) -> Vec<u8> {
     let mut random = Random(seed);
     let limit = [512_u16, 1_232, 4_096, 65_535][seed as usize % 4];

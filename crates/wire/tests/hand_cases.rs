@@ -1,6 +1,7 @@
 //! Handmade messages that attack their reader or writer, and responses cut short at every octet.
 //!
-//! The tests count what is read and written, rather than time, to show that the work is bounded.
+//! To show that the work is bounded, the tests count what is read and written instead of measuring
+//! time.
 
 #[path = "messages/hostile.rs"]
 mod hostile;
@@ -16,9 +17,9 @@ use avocet_wire::{
 
 use hostile::Fate;
 
-/// Most octets of a message.
+/// Maximum number of octets of a message.
 const LARGEST: usize = 65_535;
-/// Octets of a record without owner and data.
+/// Number of octets of a record without owner and data.
 const FIXED: usize = 10;
 
 /// Reads the whole message and returns the outcome.
@@ -129,7 +130,7 @@ fn filled(mut record: impl FnMut(usize) -> (Vec<u8>, Rtype, Vec<u8>)) -> (Vec<u8
     (out, count)
 }
 
-/// Returns a name of 127 one-octet labels. The last labels encode the number.
+/// Returns a name of 127 labels with one octet each. The last labels encode `number`.
 fn bushy(number: usize) -> Vec<u8> {
     let digits = (0..127).map(|at| if at < 114 { 0 } else { number >> (126 - at) & 1 });
     let mut name: Vec<u8> = digits.flat_map(|bit| [1, b'a' + bit as u8]).collect();
@@ -139,11 +140,11 @@ fn bushy(number: usize) -> Vec<u8> {
 
 #[test]
 fn the_largest_answers_are_read_in_as_many_steps_as_they_have_records() {
-    // Most records: the shortest owner and no data.
+    // The message with the most records: each has the shortest owner and no data.
     let (octets, count) = filled(|_| (vec![0], Rtype(65_280), vec![]));
     assert_eq!(count, (LARGEST - 12 - 7) / (1 + FIXED));
     assert_eq!(fate(&octets), Fate::Sound);
-    // Most pointers: each owner and each server is one.
+    // The message with the most pointers: each owner and each server name is a pointer.
     let (octets, count) = filled(|_| (b"\x01q\x00".to_vec(), Rtype::NS, b"\x01q\x00".to_vec()));
     assert_eq!(count, (LARGEST - 12 - 7) / (2 + FIXED + 2));
     assert_eq!(fate(&octets), Fate::Sound);
@@ -151,7 +152,7 @@ fn the_largest_answers_are_read_in_as_many_steps_as_they_have_records() {
 
 #[test]
 fn names_that_are_hard_to_compress_are_written_in_full_once_they_cost_too_much() {
-    // Every name has 127 labels. Compressing all of them would take 127 steps each.
+    // Each name has 127 labels. Compressing all names would take 127 steps each.
     let same = |_: usize| (bushy(0), Rtype(65_280), vec![]);
     let (octets, count) = filled(same);
     let view = MessageView::new(&octets).unwrap();
@@ -163,7 +164,8 @@ fn names_that_are_hard_to_compress_are_written_in_full_once_they_cost_too_much()
     let compressed = sizes.iter().filter(|size| **size < FIXED + 255).count();
     assert!((64..=65_536 / 127).contains(&compressed), "{compressed} of {count}");
     assert_eq!(sizes.last(), Some(&(FIXED + 255)), "the rest is in full");
-    // Names that differ only near the root offer nothing to compress and fill the message quickly.
+    // Names that differ only near the root cannot be compressed, and fill the message after a few
+    // records.
     let (octets, count) = filled(|number| (bushy(number + 1), Rtype(65_280), vec![]));
     assert!(count < LARGEST / 200, "{count}");
     assert_eq!(fate(&octets), Fate::Sound);

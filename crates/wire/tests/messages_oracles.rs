@@ -1,7 +1,7 @@
 //! Compares reading and writing of messages with the crates `domain` and `hickory-proto`.
 //!
-//! Both must read our builder's output as we do, and we must read what they write. The exceptions
-//! are listed with reasons, and the lists are exact.
+//! Both must read the builder's messages as this crate does, and this crate must read their
+//! messages. The lists of exceptions state reasons, and each exception in them must occur.
 
 #[path = "messages/hostile.rs"]
 mod hostile;
@@ -49,7 +49,7 @@ struct Reading {
     options: Vec<(u16, Vec<u8>)>,
 }
 
-/// Section, owner, type, class, TTL and data, without compression.
+/// A record: section, owner, type, class, TTL, and data without compression.
 type ReadRecord = (u8, Vec<u8>, u16, u16, u32, Vec<u8>);
 
 fn ours(octets: &[u8]) -> Option<Reading> {
@@ -176,8 +176,8 @@ fn hickory_record(section: u8, record: &HickoryRecord) -> Option<ReadRecord> {
     Some((section, owner, rtype, record.dns_class.into(), record.ttl, rdata))
 }
 
-/// Reduces a reading to the part that all implementations agree on: data in lower case and option
-/// codes.
+/// Keeps only the parts of a reading on which all implementations agree: data in lower case, and
+/// option codes.
 fn roughly(mut reading: Reading) -> Reading {
     for record in &mut reading.records {
         record.5.make_ascii_lowercase();
@@ -188,7 +188,7 @@ fn roughly(mut reading: Reading) -> Reading {
     reading
 }
 
-/// Returns our message as `domain` writes it, with its own compression.
+/// Returns the message after `domain` has read and written it, with its own compression.
 fn written_by_domain(octets: &[u8]) -> Option<Vec<u8>> {
     let message = Message::from_octets(octets).ok()?;
     let mut builder = MessageBuilder::from_target(TreeCompressor::new(Vec::new())).ok()?;
@@ -242,7 +242,8 @@ fn ingredients() -> Vec<Ingredient> {
         .collect()
 }
 
-/// Returns a name of the pool. Some are below others, some differ in case.
+/// Returns a name from a fixed set. Some of the names are below others, and some differ only in
+/// case.
 fn pooled(random: &mut Random) -> Vec<u8> {
     const HOSTS: [&[u8]; 5] = [b"\x03www", b"\x04mail", b"\x03NS1", b"\x01a\x01b\x01c", b""];
     const ZONES: [&[u8]; 5] = [
@@ -302,7 +303,7 @@ fn generated(random: &mut Random, from: &[&Ingredient]) -> Vec<u8> {
 fn single(ingredient: &Ingredient) -> Vec<u8> {
     let mut out = vec![0; 16_384];
     let mut builder = Builder::new(&mut out, 16_384, 7, 0x8180).expect("there is room");
-    // Most names of the table compress against this one.
+    // Most names of the table can be compressed with this name.
     let (owner, rtype) = (&b"\x07example\0"[..], Rtype(ingredient.rtype));
     builder.question(owner, rtype, Class::IN).expect("there is room");
     let record = Record { owner, rtype, class: Class::IN, ttl_secs: 1, rdata: &ingredient.rdata };
@@ -337,7 +338,8 @@ const HICKORY: Oracle = Oracle {
     ],
 };
 
-/// Returns the records whose message, one record each, is read and rewritten equally.
+/// Returns the records that the implementation reads and writes without a difference, each in a
+/// message of its own.
 fn agreed<'i>(oracle: &Oracle, all: &'i [Ingredient]) -> Vec<&'i Ingredient> {
     let mut unseen = oracle.differs.to_vec();
     let mut unlisted = Vec::new();
@@ -387,8 +389,8 @@ fn messages_are_the_same_for_hickory() {
     check(&HICKORY, 2);
 }
 
-/// Messages that others accept and we refuse: name, implementation and reason. We accept none that
-/// they refuse or read differently.
+/// Messages that others accept and this crate refuses: name, implementation and reason. This crate
+/// accepts no message that they refuse or read differently.
 const TAKEN_BY_OTHERS: &[(&str, &str, &str)] = &[
     ("128-pointers", "domain", "no name needs more pointers than it can have labels"),
     ("128-pointers", "hickory-proto", "the same"),

@@ -1,7 +1,7 @@
 //! Compares the parsing of record data with the crates `domain` and `hickory-proto`.
 //!
-//! Each text of the table and each generated text must give the same octets, or be listed with the
-//! reason for the difference.
+//! Each text of the table and each generated text must give the same octets, or the lists must
+//! contain the text with a reason.
 
 #![allow(clippy::unwrap_used)] // a panic here fails the test
 
@@ -24,8 +24,8 @@ use table::CASES;
 /// Parses a text with another implementation and returns the octets.
 type Oracle = fn(&str, &str) -> Option<Vec<u8>>;
 
-/// The types that an implementation parses, and a test for generated texts that it refuses or
-/// changes.
+/// The types that an implementation parses, and a function that finds the generated texts that it
+/// refuses or changes.
 type Known<'a> = (&'a [&'a str], fn(&str, &str) -> bool);
 
 /// The types that `domain` parses.
@@ -36,8 +36,8 @@ const DOMAIN: &[&str] = &[
     "OPENPGPKEY", "RP", "SRV", "SSHFP", "SVCB", "HTTPS", "TLSA", "ZONEMD",
 ];
 
-/// The types that `hickory-proto` parses. CERT and CSYNC are absent: it reads no short key of CERT,
-/// and only three flags and few types of CSYNC.
+/// The types that `hickory-proto` parses. CERT and CSYNC are absent: the crate reads no short keys
+/// of CERT, and only three flags and few types of CSYNC.
 #[rustfmt::skip]
 const HICKORY: &[&str] = &[
     "A", "AAAA", "CAA", "CNAME", "HINFO", "HTTPS", "MX", "NAPTR", "NS", "OPENPGPKEY", "PTR", "SMIMEA", "SOA", "SRV",
@@ -77,8 +77,8 @@ fn domain(mnemonic: &str, text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Parses with `hickory-proto`, which compresses names against each other, those of SVCB in lower
-/// case.
+/// Parses with `hickory-proto`, which compresses names against each other. Writes the names of SVCB
+/// in lower case.
 fn hickory(mnemonic: &str, text: &str) -> Option<Vec<u8>> {
     let rtype: RecordType = mnemonic.parse().ok()?;
     let octets = RData::try_from_str(rtype, text).ok()?.to_bytes().ok()?;

@@ -1,5 +1,5 @@
-//! Entries of a master file: the tokens between the ends of two lines, without comments and
-//! parentheses.
+//! Entries of a master file: each is one line, or several lines within parentheses, without
+//! comments.
 
 use super::{MAX_ENTRY, MasterError};
 use crate::text::Token;
@@ -11,13 +11,13 @@ pub(super) struct Entries<'t> {
     at: usize,
     /// The line at `at`, from 1.
     line: u32,
-    /// The offset of the entry that was read last.
+    /// The offset at which the last entry begins.
     start: usize,
-    /// The line on which that entry begins.
+    /// The line on which the last entry begins.
     start_line: u32,
 }
 
-/// An error in an entry, and the offset of its place from the start of the entry.
+/// An error in an entry, and the offset of the error from the start of the entry.
 pub(super) struct Misread {
     pub(super) offset: usize,
     pub(super) error: MasterError,
@@ -43,7 +43,7 @@ impl<'t> Entries<'t> {
         self.at >= self.text.len()
     }
 
-    /// Returns line and column, from 1, of an octet of the last entry.
+    /// Returns the line and column, from 1, of an octet in the last entry.
     pub(super) fn place(&self, offset: usize) -> (u32, u32) {
         let end = (self.start + offset).min(self.text.len());
         let before = self.text.get(self.start..end).unwrap_or_default();
@@ -53,11 +53,12 @@ impl<'t> Entries<'t> {
         (line, u32::try_from(column).unwrap_or(u32::MAX))
     }
 
-    /// Reads the tokens of the next entry. Their columns are offsets from its start.
+    /// Reads the tokens of the next entry. The columns of the tokens are offsets from the start of
+    /// the entry.
     ///
     /// # Errors
-    /// The entry is too long, or a quote or parenthesis does not match. The rest of its last line
-    /// is then skipped.
+    /// The entry is too long, or a quote or parenthesis does not match. The rest of the line is
+    /// then skipped.
     pub(super) fn next(&mut self, tokens: &mut Vec<Token<'t>>) -> Result<(), Misread> {
         tokens.clear();
         (self.start, self.start_line) = (self.at, self.line);
@@ -105,8 +106,7 @@ impl<'t> Entries<'t> {
 
     /// Reads the token at the cursor.
     ///
-    /// A quote opens a token of its own, except after `=`: `alpn="h2,h3"` is one token (RFC 9460
-    /// §2.1).
+    /// A quote begins a new token, except after `=`: `alpn="h2,h3"` is one token (RFC 9460 §2.1).
     fn token(&mut self) -> Result<Token<'t>, Misread> {
         let start = self.at;
         let mut at = start;
@@ -126,8 +126,8 @@ impl<'t> Entries<'t> {
         Ok(Token { text: &self.text[start..at], column: start - self.start })
     }
 
-    /// Returns the offset after the quote that closes the string that the quote at `open` opens. A
-    /// string does not extend over lines.
+    /// Returns the offset after the closing quote of the string whose opening quote is at `open`. A
+    /// string does not extend over several lines.
     fn quote_end(&mut self, open: usize) -> Result<usize, Misread> {
         let mut at = open + 1;
         while let Some(&octet) = self.text.get(at) {

@@ -9,12 +9,13 @@ use std::io::Write;
 
 use super::MasterError;
 
-/// Maximum number of records of one directive: a zone rarely generates more than an IPv4 /16.
+/// Maximum number of records of one directive. Few zones generate more records than an IPv4 /16
+/// needs.
 pub const MAX_GENERATED: u32 = 1 << 20;
-/// Maximum number of characters of a number in a template.
+/// Maximum width of a number in a template, in characters.
 const MAX_WIDTH: i64 = 255;
 
-/// The numbers of a series.
+/// The numbers over which a `$GENERATE` iterates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Range {
     pub(super) next: i64,
@@ -86,7 +87,7 @@ pub(super) fn expand(template: &[u8], number: i64, out: &mut Vec<u8>) -> Result<
     }
 }
 
-/// Appends a number in the form `OFFSET,WIDTH,BASE`; width and base may be missing.
+/// Appends a number as `form` requires: `OFFSET,WIDTH,BASE`, where width and base may be missing.
 fn write_number(form: &[u8], number: i64, out: &mut Vec<u8>) -> Result<(), MasterError> {
     let form = str::from_utf8(form).map_err(|_| MasterError::Template)?;
     let mut parts = form.split(',');

@@ -8,9 +8,9 @@ use super::input::{Input, append_counted, number};
 use super::output::Stop;
 use super::reader::Reader;
 
-/// IANA's number of the IPv4 address family.
+/// IANA's code of the IPv4 address family.
 const IPV4: u16 = 1;
-/// IANA's number of the IPv6 address family.
+/// IANA's code of the IPv6 address family.
 const IPV6: u16 = 2;
 /// The bit in the length octet that negates an item.
 const NEGATED: u8 = 0x80;

@@ -14,14 +14,15 @@ use crate::code::Rtype;
 
 /// Maximum number of octets of the map in one window (RFC 4034 §4.1.2).
 const MAX_WINDOW: usize = 32;
-/// Maximum number of octets of NXT's map, which covers types below 128 only (RFC 2535 §5.2).
+/// Maximum number of octets of the bit map in NXT, which covers only types below 128 (RFC 2535
+/// §5.2).
 const MAX_NXT: usize = 16;
 /// Maximum number of octets of a port map.
 const MAX_SERVICES: usize = 8192;
 /// The first type that does not fit into NXT's map.
 const NXT_TYPES: u16 = 128;
 
-/// Returns the numbers of the set bits.
+/// Returns the indices of the set bits.
 fn bits(map: &[u8]) -> impl Iterator<Item = u16> {
     let numbered = map.iter().zip(0_u16..);
     numbered.flat_map(|(octet, at)| {
@@ -29,7 +30,7 @@ fn bits(map: &[u8]) -> impl Iterator<Item = u16> {
     })
 }
 
-/// Appends the map in which the bits with these numbers are set. The numbers must be ascending.
+/// Appends the map in which the bits with these indices are set. The indices must be ascending.
 fn append_map(numbers: impl Iterator<Item = u16>, out: &mut Vec<u8>) {
     let start = out.len();
     for number in numbers {
@@ -100,7 +101,8 @@ pub(super) fn write_types(reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -
     Ok(())
 }
 
-/// Checks NXT's map. If its first bit is set, it has another format, which was never defined.
+/// Checks the bit map of NXT. A map whose first bit is set has another format, which no RFC
+/// defines.
 pub(super) fn check_nxt(map: &[u8]) -> Result<(), Problem> {
     match map.first() {
         Some(0x80..) => Err(Problem::Rule("an unknown format of NXT")),

@@ -72,8 +72,8 @@ fn check_field(field: Field, reader: &mut Reader<'_>) -> Result<(), Problem> {
         Field::AmtRelay => gateway::check_relay(reader),
         Field::A6 => gateway::check_a6(reader),
         Field::HostIdentity => gateway::check_host_identity(reader),
-        // Fixed-width fields are handled above, and the guard of the digest passes only valid
-        // digests.
+        // The first arm of the match handles fixed-width fields, and the guard of the digest's arm
+        // lets only valid digests reach this arm.
         _ => Ok(()),
     }
 }

@@ -1,5 +1,5 @@
-//! Data whose layout depends on a number within it: the gateway of IPSECKEY (RFC 4025), the relay
-//! of AMTRELAY (RFC 8777), A6 (RFC 2874) and the keys of HIP (RFC 8005).
+//! Data whose layout depends on one of its fields: the gateway of IPSECKEY (RFC 4025), the relay of
+//! AMTRELAY (RFC 8777), A6 (RFC 2874) and the keys of HIP (RFC 8005).
 
 use std::fmt::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -16,7 +16,7 @@ use crate::text::write_name;
 /// AMTRELAY's "discovery optional" bit.
 const DISCOVERY_OPTIONAL: u8 = 0x80;
 
-/// The kind of a gateway, with the same numbers for both types.
+/// The kind of a gateway. Both types use the same codes.
 #[derive(Clone, Copy)]
 enum GatewayType {
     None,

@@ -1,8 +1,8 @@
-//! Mnemonics of numbers in record data, from the IANA registries.
+//! Mnemonics of codes in record data, from the IANA registries.
 
 use super::Problem;
 
-/// Pairs of number and name. If a number has two names, both are parsed and the first is written.
+/// Pairs of code and name. If a code has two names, both are parsed and the first is written.
 pub(super) type Mnemonics = &'static [(u16, &'static str)];
 
 /// DNSSEC algorithms (IANA "DNS Security Algorithm Numbers").
@@ -101,7 +101,7 @@ pub(super) const SERVICES: Mnemonics = &[
     (443, "https"),
 ];
 
-/// Returns the name of a number.
+/// Returns the name of a code.
 pub(super) fn name_of(number: u16, table: Mnemonics) -> Option<&'static str> {
     table.iter().find(|(value, _)| *value == number).map(|(_, name)| *name)
 }

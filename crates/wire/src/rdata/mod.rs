@@ -1,16 +1,16 @@
 //! Record data of every RR type: its structure, its presentation form and the names within it.
 //!
-//! Data is *uncompressed* everywhere except in messages. [`expand`] copies it from a message, and
-//! [`compressible_names`] gives the names that may be compressed when it is written back. One table
-//! lists the fields of each type. Types without a row are opaque (RFC 3597).
+//! Data is *uncompressed* everywhere except in messages. [`expand`] copies data from a message, and
+//! [`compressible_names`] returns the names that may be compressed when the data is written to a
+//! message. One table lists the fields of each type. Types without a row are opaque (RFC 3597).
 //!
 //! ```text
 //! text   --tokens--> [Token]  --parse_tokens--> data --display--> text
 //! message -----------expand-------------------> data --check----> well-formed?
 //! ```
 //!
-//! Owner names, TTLs, classes, parentheses and comments belong to the reader of zone files
-//! ([`master`](crate::master)). The meaning of the data is outside this crate.
+//! The reader of zone files ([`master`](crate::master)) handles owner names, TTLs, classes,
+//! parentheses and comments. This crate does not interpret the data.
 //!
 //! ```
 //! use avocet_wire::rdata;
@@ -73,7 +73,7 @@ pub enum Problem {
     Number,
     /// The field is not base64, base32hex or hexadecimal.
     Encoding,
-    /// The data breaks a rule of its type, given as text.
+    /// The data breaks a rule of its type. The text states the rule.
     Rule(&'static str),
     /// The type has no presentation form other than `\#`.
     Opaque,
@@ -112,7 +112,8 @@ impl From<TextError> for Problem {
 pub struct RdataError {
     /// The problem.
     pub problem: Problem,
-    /// The number of the field, from 1, and its expected content. `None` for the data as a whole.
+    /// The index of the field, from 1, and its expected content. `None` if the problem concerns the
+    /// data as a whole.
     pub field: Option<(u8, &'static str)>,
     /// For text, the column of the offending token, from 0. On the wire, the offset within the data
     /// at which the field starts.

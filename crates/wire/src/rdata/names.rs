@@ -6,10 +6,10 @@ use super::table::{self, Compression, Field, NameLayout};
 use super::{Problem, RdataError};
 use crate::name::{self, Hops};
 
-/// The number below which types may have compressed names.
+/// Types below this code may have compressed names.
 const NAMED: usize = 64;
 
-/// The direction of a message.
+/// Whether a message is received or sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Sent,
@@ -54,8 +54,8 @@ pub fn compressible_names(rtype: u16) -> NameLayout {
 /// ns, a name with one pointer 35 to 50 ns, SOA 80 ns (best of 15 rounds on a Zen 5 class core).
 ///
 /// # Errors
-/// The data does not lie within the message, a name in it is malformed or exceeds it, or `out` is
-/// too short.
+/// The data does not lie within the message, a name in the data is malformed or exceeds the data,
+/// or `out` is too short.
 #[inline]
 pub fn expand(
     rtype: u16,
@@ -112,7 +112,7 @@ fn expand_counting(
         return expand_names(layout, message, data.start..end, out);
     }
     let out = out.get_mut(..data.len).ok_or(RdataError::whole(Problem::TooLong))?;
-    // An address is copied in a register; data of any other length takes a call.
+    // An address is copied in a register; copying data of any other length takes a call.
     match (rdata.as_array::<4>(), out.as_mut_array::<4>()) {
         (Some(address), Some(out)) => *out = *address,
         _ => out.copy_from_slice(rdata),
@@ -136,7 +136,8 @@ fn expand_names(
         let room = out.get_mut(len..).and_then(|room| room.first_chunk_mut());
         let read = match room.and_then(|room| name::read_into(message, data.end, at, room).ok()) {
             Some(read) => read,
-            // Malformed, or too little room for the longest name: the slow path finds the cause.
+            // The name is malformed, or `out` has too little room for the longest name: the slower
+            // function finds out which.
             None => expand_name(&message[..data.end], data.start, at, &mut out[len..])?,
         };
         (len, at, pointers) = (len + read.len, read.end, pointers + read.pointers);
@@ -179,8 +180,8 @@ pub(super) fn first_name(layout: NameLayout, octets: &[u8], start: usize) -> Opt
     (at <= octets.len()).then_some(at)
 }
 
-/// Returns the range of uncompressed data that holds the names that the canonical form folds. Empty
-/// for most types and for malformed data.
+/// Returns the part of uncompressed data with the names that the canonical form writes in lower
+/// case. The part is empty for most types and for malformed data.
 pub(crate) fn folded_names(rtype: u16, rdata: &[u8]) -> Range<usize> {
     let found = table::find(rtype).filter(|row| row.folded);
     found.and_then(|row| names_of(row, rdata)).unwrap_or(0..0)

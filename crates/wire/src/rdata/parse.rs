@@ -27,7 +27,7 @@ pub fn parse(rtype: u16, text: &str, origin: &[u8], out: &mut Vec<u8>) -> Result
 /// Parses tokens, which may come from several lines, as [`parse`] does.
 ///
 /// # Errors
-/// Those of [`parse`].
+/// The errors of [`parse`].
 pub fn parse_tokens(
     rtype: u16,
     tokens: &[Token<'_>],
@@ -200,7 +200,7 @@ fn append_counted_base64(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(),
     }
 }
 
-/// Parses the salt of NSEC3 (RFC 5155 §3.3). `-` is the empty salt.
+/// Parses the salt of NSEC3 (RFC 5155 §3.3). The token `-` means an empty salt.
 fn append_salt(token: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
     let mut salt = Vec::new();
     if token != b"-" {
@@ -214,7 +214,7 @@ fn append_hash(token: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
     append_counted(&some(hash.map_err(|_| Problem::Encoding)?)?, out)
 }
 
-/// Parses `0x` and hexadecimal digits, with dots anywhere (RFC 1706 §5).
+/// Parses `0x` and hexadecimal digits. Dots may stand anywhere between them (RFC 1706 §5).
 fn append_nsap(token: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
     let [b'0', b'x' | b'X', digits @ ..] = token else { return Err(Problem::Encoding) };
     let digits: Vec<u8> = digits.iter().copied().filter(|octet| *octet != b'.').collect();

@@ -36,7 +36,7 @@ impl<'a> Reader<'a> {
         rest
     }
 
-    /// Consumes and returns the remaining octets, of which there must be at least one.
+    /// Consumes and returns the remaining octets. It is an error if none remain.
     pub(super) fn some_rest(&mut self) -> Result<&'a [u8], Problem> {
         match self.rest() {
             [] => Err(Problem::Missing),
@@ -85,7 +85,7 @@ impl<'a> Reader<'a> {
         self.take(usize::from(len))
     }
 
-    /// Reads a 16-bit length and the octets it counts.
+    /// Reads a 16-bit length and returns this number of octets.
     pub(super) fn counted(&mut self) -> Result<&'a [u8], Problem> {
         let len = self.u16()?;
         self.take(usize::from(len))

@@ -1,7 +1,7 @@
 //! The service in an SVCB or HTTPS record, for a client that connects to it (RFC 9460, RFC 9461).
 //!
-//! Only the keys in `KNOWN` have a meaning here. A client must not use a record that makes another
-//! key mandatory (RFC 9460 §8).
+//! Only the keys in `KNOWN` are used. A client must not use a record that makes another key
+//! mandatory (RFC 9460 §8).
 
 use std::net::IpAddr;
 
@@ -51,7 +51,7 @@ impl<'a> ServiceBinding<'a> {
         Ok(Self { priority: u16::from_be_bytes(*priority), target, params })
     }
 
-    /// Returns whether all mandatory keys have a meaning here.
+    /// Returns whether this crate uses all keys that the record makes mandatory.
     #[must_use]
     pub fn is_understood(&self) -> bool {
         let keys = self.value(MANDATORY).unwrap_or_default().as_chunks().0;
@@ -63,20 +63,20 @@ impl<'a> ServiceBinding<'a> {
         ids(self.value(ALPN).unwrap_or_default()).map_while(Result::ok)
     }
 
-    /// Returns the port, if it is not the usual one of the protocol.
+    /// Returns the port, if the record states it.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         Some(u16::from_be_bytes(self.value(PORT)?.try_into().ok()?))
     }
 
-    /// Returns the addresses to use before the addresses of the target are known.
+    /// Returns the addresses that a client may use until it knows those of the target.
     pub fn hints(&self) -> impl Iterator<Item = IpAddr> + use<'a> {
         let v4 = self.value(IPV4HINT).unwrap_or_default().as_chunks::<4>().0;
         let v6 = self.value(IPV6HINT).unwrap_or_default().as_chunks::<16>().0;
         v4.iter().map(|ip| IpAddr::from(*ip)).chain(v6.iter().map(|ip| IpAddr::from(*ip)))
     }
 
-    /// Returns the URI template of DNS over HTTPS, which is relative.
+    /// Returns the relative URI template of DNS over HTTPS, if the record has one.
     #[must_use]
     pub fn doh_path(&self) -> Option<&'a str> {
         str::from_utf8(self.value(DOHPATH)?).ok()

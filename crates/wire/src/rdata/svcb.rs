@@ -23,7 +23,7 @@ pub(super) const DOHPATH: u16 = 7;
 const OHTTP: u16 = 8;
 const TLS_SUPPORTED_GROUPS: u16 = 9;
 
-/// Names of the keys from 0 on. Other keys are written as `key`*number*.
+/// Names of the keys with the codes 0, 1 and so on. Other keys are written as `key`*number*.
 const KEYS: [&str; 10] = [
     "mandatory",
     "alpn",
@@ -45,8 +45,8 @@ pub(super) fn read_param<'a>(reader: &mut Reader<'a>) -> Result<Param<'a>, Probl
     Ok((reader.u16()?, reader.counted()?))
 }
 
-/// Checks that keys are strictly ascending, each value is well-formed and all mandatory keys are
-/// present.
+/// Checks that keys are strictly ascending, that each value is well-formed, and that all mandatory
+/// keys are present.
 pub(super) fn check(octets: &[u8]) -> Result<(), Problem> {
     let mut reader = Reader::new(octets);
     let mut least = 0_u32;
@@ -68,7 +68,7 @@ pub(super) fn check(octets: &[u8]) -> Result<(), Problem> {
 }
 
 /// Checks that `octets` has all parameters listed in `keys`. Both are in ascending order, so one
-/// pass is enough for any input.
+/// pass suffices.
 fn require(keys: &[[u8; 2]], octets: &[u8]) -> Result<(), Problem> {
     let mut reader = Reader::new(octets);
     for key in keys {
@@ -152,7 +152,8 @@ fn parse_param(token: &[u8]) -> Result<(u16, Vec<u8>), Problem> {
     let mut value = Vec::new();
     text::read_string(parts.next().unwrap_or_default(), &mut value)?;
     let key = parse_key(name)?;
-    // The value of a known key written by number is a string of octets, checked afterwards.
+    // If a known key is written by its code, its value is a string of octets, which is checked
+    // afterwards.
     match name.starts_with(b"key") {
         true => Ok((key, value)),
         false => Ok((key, parse_value(key, value)?)),
@@ -212,8 +213,8 @@ fn parse_address<T: FromStr>(item: &[u8]) -> Result<T, Problem> {
     str::from_utf8(item).ok().and_then(|item| item.parse().ok()).ok_or(Problem::Encoding)
 }
 
-/// Parses a list of protocol identifiers, in which `\,` and `\\` are escapes of a second level (RFC
-/// 9460 appendix A.1).
+/// Parses a list of protocol identifiers. After the usual escapes are resolved, `\,` and `\\` are
+/// escapes within the list (RFC 9460 appendix A.1).
 fn parse_ids(list: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
     let mut id = Vec::new();
     let mut octets = list.iter();
@@ -283,7 +284,7 @@ fn write_list<const N: usize>(
     Ok(())
 }
 
-/// Writes protocol identifiers with the escapes of both levels.
+/// Writes protocol identifiers with the escapes of the list and of the presentation form.
 fn write_ids(value: &[u8], f: &mut fmt::Formatter<'_>) -> Result<(), Stop> {
     let mut list = Vec::new();
     for id in ids(value) {

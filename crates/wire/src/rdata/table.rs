@@ -1,9 +1,9 @@
 //! The RR types of the IANA registry and the fields of their data.
 //!
-//! Each type has one row: mnemonic, number and fields. A row without fields marks opaque data,
-//! which has only the `\#` form (RFC 3597 §5).
+//! Each type has one row: mnemonic, code and fields. A row without fields means opaque data, whose
+//! only text form is `\#` (RFC 3597 §5).
 
-/// A field of record data.
+/// A field of record data. "Last" means that the field extends to the end of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Field {
     U8,
@@ -22,7 +22,7 @@ pub(super) enum Field {
     /// Like [`Field::Algorithm`], but written as a mnemonic if there is one (RFC 4398 §2.2).
     CertAlgorithm,
     CertType,
-    /// The error field of TSIG and TKEY.
+    /// The error field of TSIG and TKEY, written as a mnemonic if there is one.
     TsigError,
     DsyncScheme,
     Ipv4,
@@ -32,44 +32,44 @@ pub(super) enum Field {
     /// Any number of names.
     Names,
     CharString,
-    /// At the end: a character-string or nothing (ISDN's sub-address).
+    /// Last: a character-string or nothing (the subaddress of ISDN).
     OptionalCharString,
-    /// At the end: one or more character-strings.
+    /// Last: one or more character-strings.
     CharStrings,
-    /// CAA's property tag: a character-string of letters and digits, never quoted.
+    /// The property tag of CAA: a character-string of letters and digits, never quoted.
     CaaTag,
-    /// At the end: any octets as one quoted string, which may be longer than 255.
+    /// Last: any octets as one quoted string, which may be longer than 255.
     Text,
     /// Like [`Field::Text`], but not empty.
     NonEmptyText,
-    /// At the end: at least one octet in base64, with optional white space.
+    /// Last: at least one octet in base64, with optional white space.
     Base64,
-    /// At the end: base64 or nothing.
+    /// Last: base64 or nothing.
     OptionalBase64,
-    /// At the end: base64, or `-` if empty.
+    /// Last: base64, or `-` if empty.
     Base64OrDash,
     /// A 16-bit length, written out, and that many octets in base64.
     CountedBase64,
-    /// At the end: at least one octet in hexadecimal, with optional white space.
+    /// Last: at least one octet in hexadecimal, with optional white space.
     Hex,
-    /// At the end: like [`Field::Hex`], with at least twelve octets (RFC 8976 §2.2.4).
+    /// Last: like [`Field::Hex`], with at least twelve octets (RFC 8976 §2.2.4).
     ZonemdDigest,
-    /// An 8-bit length, which text omits, and that many octets in hexadecimal, or `-` (NSEC3's
-    /// salt).
+    /// The salt of NSEC3: an 8-bit length, which the text omits, and that many octets in
+    /// hexadecimal. The text of an empty salt is `-`.
     Salt,
-    /// An 8-bit length, which text omits, and that many octets in unpadded base32hex (NSEC3's
-    /// hash).
+    /// The hash of NSEC3: an 8-bit length, which the text omits, and that many octets in unpadded
+    /// base32hex.
     Hash,
-    /// At the end: the types that exist at a name (RFC 4034 §4.1.2).
+    /// Last: a bit map of the types that exist at a name (RFC 4034 §4.1.2).
     TypeBitmap,
-    /// At the end: the type bit map of NXT (RFC 2535 §5.2).
+    /// Last: the type bit map of NXT (RFC 2535 §5.2).
     NxtBitmap,
-    /// At the end: protocol and port bit map of WKS (RFC 1035 §3.4.2).
+    /// Last: the protocol and the port bit map of WKS (RFC 1035 §3.4.2).
     Services,
     SvcParams,
     AddressPrefixes,
     Location,
-    /// At the end: `0x` and hexadecimal (RFC 1706).
+    /// Last: octets in hexadecimal after `0x` (RFC 1706).
     Nsap,
     Eui48,
     Eui64,
@@ -145,26 +145,27 @@ impl Field {
     }
 }
 
-/// The messages in which the names of a type's data may be compressed.
+/// In which messages the names in the data of a type may be compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Compression {
-    /// A pointer is an error.
+    /// Never: a pointer is an error.
     Never,
-    /// Pointers are followed on receipt and never sent (RFC 3597 §4).
+    /// Only in received messages (RFC 3597 §4).
     Received,
-    /// Pointers are followed and sent: the types of RFC 1035.
+    /// In received and in sent messages, as for the types of RFC 1035.
     Both,
 }
 
-/// The location of the names in a type's data: consecutive, after a fixed number of octets.
+/// The location of the names in the data of a type: they are consecutive and follow a fixed number
+/// of octets.
 ///
 /// No further name follows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NameLayout {
-    /// Number of octets before the names, without the character-strings.
+    /// Number of octets before the names. Character-strings are counted separately.
     pub prefix: u8,
-    /// Character-strings between the prefix and the names (NAPTR has three). Always 0 in the result
-    /// of [`compressible_names`](super::compressible_names).
+    /// Number of character-strings between the prefix and the names (NAPTR has three). Always 0 in
+    /// the result of [`compressible_names`](super::compressible_names).
     pub(super) strings: u8,
     /// The number of names.
     pub names: u8,
@@ -199,30 +200,31 @@ pub(super) struct RecordType {
     /// The fields, empty for opaque data.
     pub(super) fields: &'static [Field],
     pub(super) compression: Compression,
-    /// Whether the canonical form folds the names (RFC 4034 §6.2 with RFC 6840 §5.1, which exempts
-    /// NSEC).
+    /// Whether the canonical form writes the names in lower case (RFC 4034 §6.2 with RFC 6840 §5.1,
+    /// which exempts NSEC).
     pub(super) folded: bool,
     /// The location of the names.
     pub(super) names: NameLayout,
 }
 
 impl RecordType {
-    /// Marks the names as compressed and folded, as in the types of RFC 1035.
+    /// Marks the names as compressed in both directions and written in lower case in the canonical
+    /// form, as in the types of RFC 1035.
     const fn basic(mut self) -> Self {
         self.compression = Compression::Both;
         self.folded = true;
         self
     }
 
-    /// Marks the names as followed on receipt and folded, as in later types that old servers
-    /// compressed.
+    /// Marks the names as compressed only in received messages, because old servers compressed
+    /// them, and written in lower case in the canonical form.
     const fn received(mut self) -> Self {
         self.compression = Compression::Received;
         self.folded = true;
         self
     }
 
-    /// Marks the names as folded but never compressed.
+    /// Marks the names as written in lower case in the canonical form, but never compressed.
     const fn folded(mut self) -> Self {
         self.folded = true;
         self
@@ -250,7 +252,7 @@ const TLSA_FIELDS: &[Field] = &[U8, U8, U8, Hex];
 const SVCB_FIELDS: &[Field] = &[U16, Name, SvcParams];
 const OPAQUE: &[Field] = &[];
 
-/// The registry, sorted by number.
+/// The registry, sorted by code.
 pub(super) const TYPES: &[RecordType] = &[
     row(1, "A", &[Ipv4]),
     row(2, "NS", &[Name]).basic(),
@@ -349,7 +351,7 @@ pub(super) const TYPES: &[RecordType] = &[
     row(264, "IPN", &[U64]),
     row(32768, "TA", DS_FIELDS),
     row(32769, "DLV", DS_FIELDS),
-    // A type in the range for private use, with the number that PowerDNS uses.
+    // A type in the range for private use, with the code that PowerDNS uses.
     row(65401, "ALIAS", &[Name]),
 ];
 

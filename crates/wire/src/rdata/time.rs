@@ -7,7 +7,7 @@ const SECS_PER_DAY: u64 = 86_400;
 
 /// Parses a date, or a decimal number of at most ten digits, as seconds since 1970.
 ///
-/// A date can lie between 1970 and 2106, the first period of the 32-bit clock.
+/// Dates lie between 1970 and 2106, when a 32-bit counter of seconds overflows.
 pub(super) fn read_timestamp(token: &[u8]) -> Result<u32, Problem> {
     if token.len() != 14 {
         return number(token, u64::from(u32::MAX)).map(|secs| secs as u32);

@@ -1,4 +1,5 @@
-//! Messages that attack their reader (RFC 9267). Each is refused at a known place or read in full.
+//! Messages that attack their reader (RFC 9267). For each message, the test knows where reading
+//! fails, or that it succeeds.
 
 /// The expected outcome of reading a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +70,7 @@ fn chained(count: u16) -> Vec<u8> {
     )
 }
 
-/// Returns all cases: name, outcome, octets.
+/// Returns all messages with their names and outcomes.
 #[rustfmt::skip]
 pub(crate) fn all() -> Vec<(&'static str, Fate, Vec<u8>)> {
     let a = fixed(1, 4);

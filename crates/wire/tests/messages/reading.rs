@@ -1,4 +1,5 @@
-//! Properties of reading any octets as a message, shared by the tests and the fuzz target `view`.
+//! Properties of reading arbitrary octets as a message, checked by the tests and the fuzz target
+//! `view`.
 
 use avocet_wire::edns::{Edns, MAX_OPTIONS, OPT_LEN};
 use avocet_wire::hash::HashKey;
@@ -7,9 +8,9 @@ use avocet_wire::rdata;
 use avocet_wire::view::RecordSection;
 use avocet_wire::{MessageView, NameBuf, QueryView, RecordView};
 
-/// Most octets by which record data can grow: three names in place of pointers.
+/// Maximum number of octets by which record data grows: three names in place of pointers.
 const GROWTH: usize = 3 * MAX_NAME;
-/// Octets of the smallest record: root owner, type, class, TTL, length.
+/// Number of octets of the smallest record: root owner, type, class, TTL, length.
 const LEAST_RECORD: usize = OPT_LEN;
 
 /// Checks that reading the octets as a query and as a message never panics, terminates and is
@@ -93,8 +94,8 @@ fn name_holds(name: &NameBuf) {
     assert!(name::is_under(name.wire(), name.folded().wire()));
 }
 
-/// Checks that the data of a record, once copied, has no pointers and needs exactly the room it
-/// reports.
+/// Checks that the data of a record has no pointers after it is copied, and needs exactly the room
+/// that it reports.
 fn record_holds(record: &RecordView<'_>, out: &mut [u8]) {
     if let Ok(owner) = record.owner() {
         name_holds(&owner);

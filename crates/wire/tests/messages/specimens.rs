@@ -1,4 +1,4 @@
-//! Messages of all kinds as servers and clients send them: the seed corpus of tests and fuzzing.
+//! Messages as servers and clients send them, of all kinds: the seed corpus of tests and fuzzing.
 
 use avocet_wire::builder::{OptFields, Record};
 use avocet_wire::edns::EdnsOption;
@@ -11,7 +11,8 @@ const QUERY: u16 = RD;
 const ANSWER: u16 = QR | RD | RA;
 const AUTHORITATIVE: u16 = QR | AA;
 
-/// Name, question as `NAME TYPE`, flags, and lines `SECTION OWNER TTL TYPE DATA`.
+/// A message: its name, its flags, its question as `NAME TYPE`, and lines `SECTION OWNER TTL TYPE
+/// DATA`.
 type Message = (&'static str, u16, &'static str, &'static [&'static str]);
 
 #[rustfmt::skip]

@@ -1,7 +1,8 @@
-//! Properties of writing any records, shared by the tests and the fuzz target `builder`.
+//! Properties of writing arbitrary records, checked by the tests and the fuzz target `builder`.
 //!
-//! The input is a program whose octets select what to write, rewind or limit. Accepted records must
-//! read back equal except for the case of names; refused records must not fit.
+//! The input is a program whose octets select what to write, when to rewind and how long the
+//! message may be. Accepted records must be equal when they are read back, except for the case of
+//! names. A record may be refused only if it does not fit.
 
 use avocet_wire::builder::{Full, OptFields, Record};
 use avocet_wire::edns::EdnsOption;
@@ -9,10 +10,10 @@ use avocet_wire::{Builder, Class, MessageView, Rcode, Rtype, Section};
 
 const SECTIONS: [Section; 3] = [Section::Answer, Section::Authority, Section::Additional];
 const TYPES: [u16; 12] = [1, 2, 5, 6, 12, 15, 16, 28, 33, 39, 46, 65_280];
-/// Most records of one program.
+/// Maximum number of records of one program.
 const MOST: usize = 400;
 
-/// A source of octets, zeros after its end.
+/// A source of octets, which returns zeros after its end.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -32,7 +33,7 @@ impl<'a> Reader<'a> {
         taken
     }
 
-    /// Returns a name: some labels, then a suffix of an earlier name, or the root.
+    /// Returns a name: some labels, followed by a suffix of an earlier name or by the root.
     fn name(&mut self, known: &mut Vec<Vec<u8>>) -> Vec<u8> {
         let choice = self.octet();
         let suffix = known.get(usize::from(choice >> 2)).cloned().unwrap_or(vec![0]);
@@ -62,7 +63,7 @@ struct Written {
     rtype: u16,
     ttl_secs: u32,
     rdata: Vec<u8>,
-    /// Octets of names in the data, whose case may change.
+    /// The location of the names in the data. Their case may change.
     names: std::ops::Range<usize>,
 }
 
@@ -191,7 +192,7 @@ fn rrset(
     }
 }
 
-/// Writes a record and rewinds. No trace of it may remain.
+/// Writes a record and rewinds. No trace of the record may remain.
 fn rewound(
     builder: &mut Builder<'_>,
     reader: &mut Reader<'_>,

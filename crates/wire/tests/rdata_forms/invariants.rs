@@ -1,11 +1,11 @@
-//! Properties of any octets, shared by the tests and the fuzz target `presentation`.
+//! Properties of arbitrary octets, checked by the tests and the fuzz target `presentation`.
 
 use avocet_wire::canonical::{append_rdata, compare_rdata};
 use avocet_wire::rdata::{check, display, expand, from_mnemonic, parse};
 
 const ROOT: &[u8] = &[0];
 
-/// Checks the input as a type with its data on the wire, and as a line `TYPE DATA`.
+/// Checks the input as a type with its data in wire form, and as a line `TYPE DATA`.
 pub(crate) fn hold(input: &[u8]) {
     if let Some((rtype, rdata)) = input.split_first_chunk() {
         wire_holds(u16::from_be_bytes(*rtype), rdata);
@@ -15,8 +15,8 @@ pub(crate) fn hold(input: &[u8]) {
     }
 }
 
-/// Checks that nothing panics, and that well-formed data has no pointers and equals what its text
-/// parses to.
+/// Checks that nothing panics, that well-formed data has no pointers, and that its text parses to
+/// the same data.
 pub(crate) fn wire_holds(rtype: u16, rdata: &[u8]) {
     let text = display(rtype, rdata).to_string();
     let mut canonical = Vec::new();
@@ -34,7 +34,8 @@ pub(crate) fn wire_holds(rtype: u16, rdata: &[u8]) {
     }
 }
 
-/// Checks that nothing panics, and that parsed data is well-formed and survives a round trip.
+/// Checks that nothing panics, that parsed data is well-formed, and that its text parses to the
+/// same data.
 pub(crate) fn text_holds(line: &str) {
     let (mnemonic, text) = line.split_once(' ').unwrap_or((line, ""));
     let Some(rtype) = from_mnemonic(mnemonic) else { return };

@@ -1,4 +1,4 @@
-//! Octets that are almost well-formed.
+//! Record data that is almost well-formed.
 
 use avocet_wire::rdata::from_mnemonic;
 use data_encoding::HEXUPPER;

@@ -1,4 +1,4 @@
-//! Properties of any octets, any text, and octets that are almost well-formed.
+//! Properties of arbitrary octets, of arbitrary text, and of data that is almost well-formed.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Texts and octets that are refused, with the reason.
+//! Texts and octets that are refused, with the error messages.
 //!
 //! The first cases of SVCB are the failure cases of RFC 9460 appendix D.3.
 

@@ -1,5 +1,5 @@
-//! The vectors of the shared collection, if it is checked out next to the repository: lines of
-//! whole records in wire form, each followed by its text.
+//! Test vectors of a shared collection, if it is checked out next to the repository. Its lines have
+//! whole records in wire form, each followed by the text of the record.
 
 use std::path::PathBuf;
 
@@ -29,8 +29,8 @@ fn check_pair(hex: &str, line: &str) {
     let fields: Vec<&str> = line.splitn(5, '\t').collect();
     let [_, _, _, mnemonic, text] = fields[..] else { panic!("{line}") };
     assert_eq!(from_mnemonic(mnemonic), Some(rtype));
-    // The collection differs: hexadecimal for types that are opaque here, a name with an unescaped
-    // quote, and a name where RFC 1706 §6 has a character-string.
+    // The collection differs here: it has hexadecimal for types that this crate treats as opaque, a
+    // name with an unescaped quote, and a name where RFC 1706 §6 has a character-string.
     if ["ATMA", "NSAP-PTR"].contains(&mnemonic) || text == "10 \"foo." {
         return;
     }

@@ -1,10 +1,12 @@
-//! Record data of every type: presentation form, octets and the text written back.
+//! Record data of every type: its presentation form, its octets, and the text to which the octets
+//! are written.
 //!
 //! The texts are the examples of the defining RFCs, where those have any. The octets are the output
 //! of BIND 9 for the same text, except for types it does not know (TKEY, TSIG, CLA, IPN and the
 //! parameters of SVCB after `dohpath`).
 
-/// A type, its data as text, the octets, and the text written back if it differs.
+/// A type, its data as text, the octets, and the text to which the octets are written if it
+/// differs.
 pub(crate) type Case = (&'static str, &'static str, &'static str, &'static str);
 
 #[rustfmt::skip]
