@@ -1,9 +1,9 @@
-//! CPU time of the client side for a query and its answer over one of many connected sockets: plain
-//! calls compared with [`SyscallBatch`], with level- or edge-triggered epoll. `cargo bench -p
-//! avocet-io`.
+//! Measures the CPU time of a client for a query and its answer over one of many connected sockets.
+//! Compares plain calls with [`SyscallBatch`], and level-triggered with edge-triggered epoll. Run
+//! with `cargo bench -p avocet-io`.
 //!
-//! The thread's own CPU time is measured, so that a busy cache may disturb the result but a busy
-//! core does not. Rounds of the variants are interleaved; the median is shown.
+//! Only the CPU time of the thread counts, so other threads disturb the result only through shared
+//! caches. The variants take turns, and the median of their rounds is shown.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -20,7 +20,7 @@ const EXCHANGES: usize = 60_000;
 const ROUNDS: usize = 9;
 const QUERY: [u8; 40] = [7; 40];
 
-/// The way queries are sent and answers received.
+/// How queries are sent and answers are received.
 #[derive(Clone, Copy, Debug)]
 enum Variant {
     Plain(Trigger),

@@ -1,4 +1,5 @@
-//! The UDP sockets of a load generator: connected, from a chosen source address, in batches.
+//! The UDP sockets of a load generator. They are connected, have a chosen source address, and send
+//! and receive in batches.
 //!
 //! All sockets of a generator share one [`Batches`], which holds the queries to send and the
 //! answers received.
@@ -26,8 +27,8 @@ pub struct ClientSocket {
 }
 
 impl ClientSocket {
-    /// Connects to `remote`, from `source` if given: an address of this host, or any address that
-    /// the routes of this host lead back to it.
+    /// Connects to `remote`, from `source` if given: an address of this host, or any address that a
+    /// route of this host leads back to this host.
     ///
     /// # Errors
     /// There is no route, no permission or no file descriptor left, or `source` and `remote` have
@@ -70,7 +71,7 @@ impl AsFd for ClientSocket {
     }
 }
 
-/// A batch to send and a received batch, each of up to [`BATCH`] messages.
+/// A batch of messages to send and a batch of received messages, each of up to [`BATCH`] messages.
 pub struct Batches {
     outbox: Slots,
     inbox: Slots,
@@ -86,20 +87,22 @@ impl Batches {
     /// Maximum number of bytes of a message.
     pub const MESSAGE_MAX: usize = MESSAGE_MAX;
 
-    /// Returns the buffer for outgoing message `i`, which must be below [`BATCH`].
+    /// Returns the buffer of the message at index `i` in the batch to send. `i` must be below
+    /// [`BATCH`].
     pub fn message(&mut self, i: usize) -> &mut [u8] {
         self.outbox.reply(i)
     }
 
-    /// Sets the length of message `i`.
+    /// Sets the length of the message at index `i` in the batch to send.
     pub fn set_len(&mut self, i: usize, len: usize) {
         self.outbox.set_len(i, len);
     }
 
-    /// Sends the messages below `count` in order, and returns how many the socket accepted.
+    /// Sends the first `count` messages in order. Returns how many the socket accepted.
     ///
-    /// Consecutive messages of equal length pass through the kernel as one and leave as separate
-    /// datagrams: about 0.45 us each on loopback, compared with 1.7 us one by one.
+    /// The kernel handles consecutive messages of equal length as one until it sends them as
+    /// separate datagrams. This takes about 0.45 us per message on loopback, instead of 1.7 us for
+    /// messages one by one.
     ///
     /// # Errors
     /// An ICMP error about earlier messages (`ConnectionRefused`), or a shortage of system
@@ -111,12 +114,12 @@ impl Batches {
     /// Receives waiting messages without blocking, and returns their number.
     ///
     /// # Errors
-    /// Those of [`Batches::send`].
+    /// The errors of [`Batches::send`].
     pub fn receive(&mut self, socket: &ClientSocket) -> io::Result<usize> {
         self.inbox.receive(socket.as_fd())
     }
 
-    /// Returns received message `i`, or its first 4096 bytes.
+    /// Returns the first 4096 bytes of the received message at index `i`.
     pub fn received(&self, i: usize) -> &[u8] {
         self.inbox.datagram(i).0
     }

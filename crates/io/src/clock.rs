@@ -32,12 +32,12 @@ mod tests {
         assert!(micros_since_boot() - before >= 2_000);
     }
 
-    /// The environment variable that marks the child process of the test, which runs in a time
+    /// The environment variable that marks the child process of the test. The child runs in a time
     /// namespace.
     const IS_CHILD: &str = "AVOCET_TEST_BOOT_CLOCK";
     const SLEPT_SECS: &str = "1000000";
 
-    /// A time namespace moves the boot clock and not the monotonic one, as suspend does.
+    /// A time namespace moves the boot clock but not the monotonic clock, as suspend does.
     #[test]
     fn time_in_suspend_counts() {
         if std::env::var_os(IS_CHILD).is_some() {

@@ -1,4 +1,4 @@
-//! Files with paths that a user chooses.
+//! Opens, reads, exchanges and renames files whose paths a user chooses.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Waits until a new name of a file is on disk, by syncing its directory.
+/// Waits until the new name of a file is on disk, by syncing the directory of the file.
 ///
 /// # Errors
 /// The directory cannot be opened, or the disk reports an error.
@@ -15,8 +15,7 @@ pub fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(directory_of(path))?.sync_all()
 }
 
-/// Returns the directory of a file. The directory of a relative path without a directory is the
-/// working directory.
+/// Returns the directory of a file. For a bare file name, this is the working directory.
 fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,
@@ -49,11 +48,11 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 /// Reads a regular file of at most `most` octets.
 ///
 /// # Errors
-/// As [`open_regular`], or the file is larger.
+/// The errors of [`open_regular`], or the file is larger.
 pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut octets = Vec::new();
-    // The length from the metadata may be wrong: a file may grow, and a file of the kernel has
-    // length 0.
+    // The length in the metadata may be wrong: a file may grow, and files in `/proc` state length
+    // 0.
     open_regular(path)?.take(most.saturating_add(1)).read_to_end(&mut octets)?;
     if octets.len() as u64 > most {
         let message = format!("larger than {most} octets");
@@ -65,7 +64,7 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// Reads a regular file of text of at most `most` octets.
 ///
 /// # Errors
-/// As [`read_regular`], or the file is not UTF-8.
+/// The errors of [`read_regular`], or the file is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let octets = read_regular(path, most)?;
     String::from_utf8(octets).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
@@ -140,7 +139,7 @@ mod tests {
         assert_eq!(read_regular(&path, len).unwrap().len() as u64, len);
         let error = read_regular(&path, len - 1).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
-        // A file of the kernel, whose length is said to be 0.
+        // A file in `/proc` states length 0.
         assert!(!read_text(Path::new("/proc/self/status"), 1 << 16).unwrap().is_empty());
     }
 }

@@ -14,7 +14,7 @@ use std::ptr;
 
 use crate::syscall::check_len;
 
-/// Descriptors per batch. The kernel accepts at most 253 (`SCM_MAX_FD`).
+/// Maximum number of descriptors per batch. The kernel accepts at most 253 (`SCM_MAX_FD`).
 const BATCH: usize = 200;
 
 /// Maximum number of descriptors that a process accepts.
@@ -25,7 +25,7 @@ const LABEL_MAX: usize = u8::MAX as usize;
 
 const HEADER: usize = 8;
 
-/// Room for the control message of one batch, aligned like its header.
+/// Number of 64-bit words of the control message of one batch.
 const CONTROL_WORDS: usize = (size_of::<libc::cmsghdr>() + BATCH * size_of::<RawFd>()).div_ceil(8);
 type DescriptorBuffer = [u64; CONTROL_WORDS];
 
@@ -107,8 +107,8 @@ fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[RawFd]) -> io::Result
 /// timeout.
 ///
 /// # Errors
-/// Those of the stream. `InvalidData` for anything that `send_fds` does not send; all descriptors
-/// received so far are then closed.
+/// Those of the stream. `InvalidData` for data that `send_fds` does not send. After an error, all
+/// descriptors that were received are closed.
 pub fn recv_fds(stream: &UnixStream) -> io::Result<Vec<(Vec<u8>, OwnedFd)>> {
     let mut received = Vec::new();
     loop {
@@ -164,7 +164,7 @@ fn recv_with_fds(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<Vec<OwnedF
     Ok(fds)
 }
 
-/// Takes ownership of all descriptors of a message at once, so that no error leaks one.
+/// Takes ownership of all descriptors of a message at once, so that none stays open after an error.
 fn owned_fds(header: &libc::msghdr) -> Vec<OwnedFd> {
     let mut fds = Vec::new();
     // SAFETY: `header` was filled by `recvmsg`, and its control buffer is alive.

@@ -9,9 +9,9 @@ use crate::netlink::{KernelTable, attributes, dump, ip};
 /// hundreds.
 pub const MAX_INTERFACE_ADDRESSES: usize = 4_096;
 
-/// Number of octets of `struct ifaddrmsg`.
+/// Number of octets of `struct ifaddrmsg`, the fixed part of an entry.
 const FACTS: usize = 8;
-/// `RTM_GETADDR` and `RTM_NEWADDR`.
+/// The table of addresses: `RTM_GETADDR` and `RTM_NEWADDR`.
 const TABLE: KernelTable = KernelTable { request: 22, entry: 20, fixed: FACTS };
 /// The peer's address on a point-to-point link, otherwise the host's own address.
 const IFA_ADDRESS: u16 = 1;
@@ -23,7 +23,7 @@ const IFA_LOCAL: u16 = 2;
 pub struct OwnAddress {
     /// The address.
     pub ip: IpAddr,
-    /// Prefix length of its network in bits.
+    /// Prefix length of the network of the address, in bits.
     pub prefix_len: u8,
 }
 

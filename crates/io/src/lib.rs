@@ -1,19 +1,23 @@
-//! All packet system calls of Avocet and their `unsafe` code.
+//! All system calls of Avocet for packets, and the `unsafe` code for them.
 //!
-//! A worker is a single event loop per core. It owns its UDP listening sockets ([`udp`]), its TCP
-//! listeners and connections ([`tcp`]) and its sockets towards upstreams ([`upstream`]),
-//! all in one [`poll::Poller`]. This crate treats DNS messages as opaque bytes, and nothing in it
-//! blocks except [`poll::Poller::wait`].
+//! A worker is a thread with an event loop; each core has one worker. A worker owns its UDP
+//! listening sockets ([`udp`]), its TCP listeners and connections ([`tcp`]) and its sockets towards
+//! upstreams ([`upstream`]), all in one [`poll::Poller`]. Of the calls in this loop, only
+//! [`poll::Poller::wait`] blocks. This crate does not interpret DNS messages.
 //!
 //! [`client`] serves load generators, which query a server at the highest rate.
 //!
 //! [`ping`] sends echo requests of ICMP.
 //!
+//! [`interfaces`], [`links`] and [`neighbours`] read the kernel's tables of addresses, routes and
+//! neighbours.
+//!
 //! [`memory`] reports how much memory the process may use.
 //!
 //! [`process`], [`signals`] and [`handover`] cover the start and the end of a process, and
 //! [`mod@file`] opens files that a user names. [`replace`] replaces files that users edit.
-//! [`clock`] continues during suspend. [`mod@probe`] tests whether an address is free.
+//! [`clock`] reads a clock that continues during suspend. [`mod@probe`] tests whether an address is
+//! free.
 
 pub mod client;
 pub mod clock;

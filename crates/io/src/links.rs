@@ -1,5 +1,5 @@
-//! The networks on the host's links: those whose hosts the kernel reaches without a router, by
-//! their hardware addresses (rtnetlink(7), `RTM_GETLINK` and `RTM_GETROUTE`).
+//! The networks that the host reaches without a router, by hardware addresses (rtnetlink(7),
+//! `RTM_GETLINK` and `RTM_GETROUTE`).
 
 use std::collections::HashSet;
 use std::io;
@@ -11,15 +11,17 @@ use crate::netlink::{KernelTable, Queries, attributes, dump, ip};
 /// hundreds.
 pub const MAX_LINK_NETWORKS: usize = 256;
 
-/// `RTM_GETLINK` and `RTM_NEWLINK`, and the octets of `struct ifinfomsg`.
+/// The table of links: `RTM_GETLINK`, `RTM_NEWLINK`, and the number of octets of `struct
+/// ifinfomsg`.
 const LINKS: KernelTable = KernelTable { request: 18, entry: 16, fixed: 16 };
-/// `RTM_GETROUTE` and `RTM_NEWROUTE`, and the octets of `struct rtmsg`.
+/// The table of routes: `RTM_GETROUTE`, `RTM_NEWROUTE`, and the number of octets of `struct rtmsg`.
 const ROUTES: KernelTable = KernelTable { request: 26, entry: 24, fixed: 12 };
 /// The type of interfaces with hardware addresses of six octets: Ethernet, Wi-Fi, bridges, VLANs.
 const ETHERNET: u16 = 1;
-/// Flags of interfaces without hardware addresses: loopback and those without ARP.
+/// Flags of interfaces without hardware addresses: loopback interfaces, and those that do not use
+/// ARP.
 const WITHOUT_NEIGHBOURS: u32 = (libc::IFF_LOOPBACK | libc::IFF_NOARP) as u32;
-/// The type of routes to single hosts and networks.
+/// The type of ordinary routes, to a host or a network.
 const UNICAST: u8 = 1;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
@@ -27,14 +29,14 @@ const RTA_GATEWAY: u16 = 5;
 const RTA_MULTIPATH: u16 = 9;
 const RTA_VIA: u16 = 18;
 
-/// A network whose hosts are neighbours.
+/// A network whose hosts are neighbours: the kernel reaches them without a router.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LinkNetwork {
     /// The first address of the network.
     pub ip: IpAddr,
     /// Length of the prefix in bits.
     pub prefix_len: u8,
-    /// Number of the interface.
+    /// The index of the interface.
     pub interface: u32,
 }
 
@@ -57,16 +59,16 @@ pub fn link_networks() -> io::Result<Vec<LinkNetwork>> {
     Ok(found)
 }
 
-/// The route of packets to an address.
+/// How packets reach an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RouteTo {
-    /// The route goes over the link of the interface with this number, without a router.
+    /// The packets go over the link of the interface with this index, without a router.
     Link(u32),
-    /// The route goes over a router or a tunnel, to this host itself, or nowhere.
+    /// The packets go to a router, into a tunnel, to this host itself, or nowhere.
     Elsewhere,
 }
 
-/// Looks up routes to single addresses.
+/// A socket that looks up routes to single addresses.
 #[derive(Debug)]
 pub struct RouteQueries {
     queries: Queries,
@@ -76,13 +78,13 @@ impl RouteQueries {
     /// Opens a socket to the kernel.
     ///
     /// # Errors
-    /// The system has no routes for this process.
+    /// The system does not offer its routes to this process.
     pub fn open() -> io::Result<Self> {
         Ok(Self { queries: Queries::open()? })
     }
 
-    /// Returns the route to an address. Not for link-local addresses, which have a route on each
-    /// link.
+    /// Returns the route to an address. Link-local addresses have a route on each link, so the
+    /// result is not useful for them.
     ///
     /// # Errors
     /// The kernel did not answer. A late answer must not be mistaken for the answer to the next
@@ -116,7 +118,7 @@ impl RouteQueries {
     }
 }
 
-/// Returns the number of an interface whose neighbours have hardware addresses.
+/// Returns the index of a link's interface, if neighbours on the link have hardware addresses.
 fn read_link(entry: &[u8]) -> Option<u32> {
     let facts: &[u8; 16] = entry.first_chunk()?;
     let kind = u16::from_ne_bytes([facts[2], facts[3]]);
@@ -125,7 +127,7 @@ fn read_link(entry: &[u8]) -> Option<u32> {
     (kind == ETHERNET && word(8) & WITHOUT_NEIGHBOURS == 0).then(|| word(4))
 }
 
-/// Returns the network of a route without a router.
+/// Returns the network of a route, if the route has no router.
 fn read_route(entry: &[u8]) -> Option<LinkNetwork> {
     let (facts, rest) = entry.split_first_chunk::<12>()?;
     let (prefix_len, kind) = (facts[1], facts[7]);
@@ -195,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_kernel_answers() {
-        // There may be no link at all, as in a new network namespace.
+        // There may be no link, as in a new network namespace.
         assert!(link_networks().unwrap().len() <= MAX_LINK_NETWORKS);
     }
 }

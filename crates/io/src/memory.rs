@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// The directories in which the system shows control groups (cgroups(7), version 2).
+/// The directory in which the system shows control groups (cgroups(7), version 2).
 const GROUPS: &str = "/sys/fs/cgroup";
 
 /// Returns the memory that the process may use, in octets: the memory of the machine, or the limit

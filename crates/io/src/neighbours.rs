@@ -7,13 +7,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::netlink::{KernelTable, Listener, Queries, attributes, dump, ip};
 
-/// Number of octets of `struct ndmsg`.
+/// Number of octets of `struct ndmsg`, the fixed part of an entry.
 const FACTS: usize = 12;
-/// `RTM_GETNEIGH` and `RTM_NEWNEIGH`.
+/// The table of neighbours: `RTM_GETNEIGH` and `RTM_NEWNEIGH`.
 const TABLE: KernelTable = KernelTable { request: 30, entry: 28, fixed: FACTS };
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
-/// States without a known hardware address: incomplete, failed, without ARP.
+/// States in which the kernel knows no hardware address: incomplete, failed, or without ARP.
 const UNKNOWN: u16 = 0x01 | 0x20 | 0x40;
 
 /// A neighbour: IP address and hardware address (EUI-48).
@@ -22,7 +22,7 @@ pub type Neighbour = (IpAddr, [u8; 6]);
 /// Returns the neighbours on all links, IPv4 and IPv6, at most `most`.
 ///
 /// # Errors
-/// The system has no such table for this process, or ended its answer early.
+/// The system does not offer the table to this process, or ended its answer early.
 pub fn neighbours(most: usize) -> io::Result<Vec<Neighbour>> {
     let mut found = Vec::new();
     dump(TABLE, |entry| {
@@ -33,7 +33,7 @@ pub fn neighbours(most: usize) -> io::Result<Vec<Neighbour>> {
     Ok(found)
 }
 
-/// Looks up single entries of the table.
+/// A socket that looks up single entries of the neighbour table.
 #[derive(Debug)]
 pub struct NeighbourQueries {
     queries: Queries,
@@ -43,7 +43,7 @@ impl NeighbourQueries {
     /// Opens a socket to the kernel.
     ///
     /// # Errors
-    /// The system has no such table for this process.
+    /// The system does not offer the table to this process.
     pub fn open() -> io::Result<Self> {
         Ok(Self { queries: Queries::open()? })
     }
@@ -72,14 +72,14 @@ impl NeighbourQueries {
         match asked {
             Ok(()) => Ok(found),
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
-            // The interface is gone.
+            // The interface no longer exists.
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Makes the kernel ask the link for the hardware address of a neighbour, by an empty datagram
-    /// to its port for discarded data (RFC 863).
+    /// Makes the kernel look up the hardware address of a neighbour, by sending an empty datagram
+    /// to the discard port of the neighbour (RFC 863).
     ///
     /// # Errors
     /// The kernel does not send it.
@@ -108,10 +108,10 @@ impl NeighbourQueries {
     }
 }
 
-/// The result of reading the changes of the table.
+/// What a read of the table's changes has found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heard {
-    /// The changes were read: all, or the first of many.
+    /// The changes were read. If there are many, more may follow.
     Changes,
     /// The kernel dropped some changes: the table must be read again.
     Lost,
@@ -124,10 +124,10 @@ pub struct NeighbourEvents {
 }
 
 impl NeighbourEvents {
-    /// Subscribes to the table: its entries at this moment come first.
+    /// Subscribes to the table. The present entries of the table come first.
     ///
     /// # Errors
-    /// The system has no such table for this process.
+    /// The system does not offer the table to this process.
     pub fn subscribe() -> io::Result<Self> {
         Ok(Self { listener: Listener::join(libc::RTNLGRP_NEIGH, TABLE)? })
     }
@@ -200,7 +200,8 @@ mod tests {
         assert_eq!(found, [(IpAddr::from([192, 0, 2, 7]), mac), (IpAddr::from([0xfd; 16]), mac)]);
     }
 
-    /// The environment variable that marks the process that runs a test in a network namespace.
+    /// The environment variable that marks the process in a network namespace in which the test
+    /// runs.
     const IN_NAMESPACE: &str = "AVOCET_TEST_IN_NAMESPACE";
 
     /// Neighbours can be added in a network namespace. Uses `unshare` and `ip`.
@@ -251,7 +252,7 @@ mod tests {
         find_single_neighbours();
     }
 
-    /// The links are `d0`, which has a neighbour, and `d1`.
+    /// The namespace has the links `d0`, which has a neighbour, and `d1`.
     fn find_single_neighbours() {
         let ip = IpAddr::from([192, 0, 2, 9]);
         let mut queries = NeighbourQueries::open().unwrap();
@@ -276,7 +277,7 @@ mod tests {
 
     #[test]
     fn the_kernel_answers() {
-        // There may be no neighbour at all, as in a new network namespace.
+        // There may be no neighbour, as in a new network namespace.
         assert!(neighbours(1).unwrap().len() <= 1);
     }
 }

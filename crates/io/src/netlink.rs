@@ -1,5 +1,5 @@
-//! The part of rtnetlink(7) shared by all kernel tables: a request for a whole table, and the
-//! answer in parts.
+//! Requests to the kernel for a table and its changes (rtnetlink(7)). All kinds of tables share
+//! this code.
 
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
@@ -11,34 +11,35 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::options;
 use crate::syscall::is_idle;
 
-/// Timeout for one part of the kernel's answer.
+/// Timeout for each part of the kernel's answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Maximum number of octets of one part. The kernel sends up to 32 KiB at once.
+/// Maximum number of octets of a part of an answer. The kernel sends up to 32 KiB at once.
 const PART: usize = 64 * 1024;
 /// Number of octets of a message header.
 const HEADER: usize = 16;
 /// Number of octets of an attribute header.
 const ATTRIBUTE: usize = 4;
-/// Maximum number of parts of changes per read.
+/// Maximum number of parts of changes that one call reads.
 const MAX_PARTS: usize = 64;
-/// Maximum number of messages read from one table.
+/// Maximum number of parts that are read of one table.
 const MAX_MESSAGES: usize = 1 << 17;
 
-/// A kernel table: the types of its request and its entries.
+/// A table of the kernel: the codes of its request and its entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KernelTable {
-    /// Type of the request.
+    /// Message type of the request.
     pub(crate) request: u16,
-    /// Type of an entry.
+    /// Message type of an entry.
     pub(crate) entry: u16,
-    /// Number of octets of the fixed part of both.
+    /// Number of octets of the fixed part of a request and of an entry.
     pub(crate) fixed: usize,
 }
 
-/// Calls `each` with all entries of a table, for all families: fixed part and attributes.
+/// Calls `each` with the fixed part and the attributes of each entry of a table, for all address
+/// families.
 ///
 /// # Errors
-/// The system has no such table for this process, or ended its answer early.
+/// The system does not offer the table to this process, or ended its answer early.
 pub(crate) fn dump(table: KernelTable, mut each: impl FnMut(&[u8])) -> io::Result<()> {
     let mut socket = open()?;
     socket.set_read_timeout(Some(PATIENCE))?;
@@ -54,7 +55,7 @@ pub(crate) fn dump(table: KernelTable, mut each: impl FnMut(&[u8])) -> io::Resul
     }
 }
 
-/// A socket that asks for single entries of a table.
+/// A socket that requests single entries of a table.
 #[derive(Debug)]
 pub(crate) struct Queries {
     socket: Socket,
@@ -69,8 +70,8 @@ impl Queries {
         Ok(Self { socket, part: vec![0; PART].into() })
     }
 
-    /// Calls `each` with the entry that fits the fixed part and the attribute. The kernel answers
-    /// while it takes the request.
+    /// Requests the entry for this fixed part and attribute, and calls `each` with the entry. The
+    /// kernel answers within the call that sends the request.
     pub(crate) fn find(
         &mut self,
         table: KernelTable,
@@ -104,8 +105,8 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Joins the multicast group of a table, and requests the entries that it has now. The request
-    /// also gives the socket its address: without one, it would hear nothing.
+    /// Joins the multicast group of a table, and requests the present entries of the table. The
+    /// request also gives the socket an address, without which the socket would get no changes.
     pub(crate) fn join(group: libc::c_uint, table: KernelTable) -> io::Result<Self> {
         let mut socket = open()?;
         socket.set_nonblocking(true)?;
@@ -115,8 +116,8 @@ impl Listener {
         Ok(Self { socket, part: vec![0; PART].into() })
     }
 
-    /// Calls `each` with the entries of the changes that wait to be read. Reads at most
-    /// [`MAX_PARTS`] parts, because hostile hosts can cause changes.
+    /// Calls `each` with the changed entries that wait to be read. Reads at most [`MAX_PARTS`]
+    /// parts, because hostile hosts in the network can cause many changes.
     pub(crate) fn read(
         &mut self,
         table: KernelTable,
@@ -146,7 +147,7 @@ fn request(table: KernelTable) -> Vec<u8> {
     request
 }
 
-/// Returns the header of a request with `len` octets.
+/// Returns the header of a request whose length is `len` octets in all.
 fn header(table: KernelTable, len: usize, flags: libc::c_int) -> Vec<u8> {
     let mut header = (len as u32).to_ne_bytes().to_vec();
     header.extend(table.request.to_ne_bytes());
@@ -155,14 +156,14 @@ fn header(table: KernelTable, len: usize, flags: libc::c_int) -> Vec<u8> {
     header
 }
 
-/// Whether more parts follow.
+/// Whether more parts of the answer follow.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     Last,
     MoreToCome,
 }
 
-/// Reads one part of an answer.
+/// Reads one part of an answer, and calls `each` with its entries.
 pub(crate) fn read_part(
     mut octets: &[u8],
     table: KernelTable,
@@ -199,7 +200,7 @@ fn aligned(len: usize) -> usize {
     (len + 3) & !3
 }
 
-/// Returns the numbered attributes of an entry, up to one that is truncated.
+/// Returns the attributes of an entry with their types, up to the first truncated attribute.
 pub(crate) fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let (header, _) = octets.split_first_chunk::<ATTRIBUTE>()?;

@@ -34,11 +34,11 @@ pub(crate) fn read_array<const N: usize>(
 
 /// Disables DF and ignores path MTUs learned from ICMP.
 ///
-/// RFC 9715 recommends DNS over UDP without fragments. The server keeps its messages below the size
-/// that every path carries. Two risks remain: a forged "packet too big" must not make this host
-/// fragment its messages (RFC 9715 §1, Fragmentation Considered Poisonous), and routers must not
-/// drop messages because of DF. `OMIT` avoids both: it clears DF and ignores the host's cache of
-/// path MTUs.
+/// RFC 9715 recommends DNS over UDP without fragments, so the server sends only messages that fit
+/// all usual paths. Two risks remain: a forged "packet too big" must not make this host fragment
+/// its messages (RFC 9715 §1, Fragmentation Considered Poisonous), and routers must not drop
+/// messages because of DF. `OMIT` avoids both: it clears DF and ignores the host's cache of path
+/// MTUs.
 pub(crate) fn ignore_path_mtu(socket: &impl AsFd, domain: Domain) -> io::Result<()> {
     if domain == Domain::IPV6 {
         set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_OMIT)
@@ -47,10 +47,10 @@ pub(crate) fn ignore_path_mtu(socket: &impl AsFd, domain: Domain) -> io::Result<
     }
 }
 
-/// Requests receive and send buffers of `bytes`. A smaller size is not an error, because the system
-/// may cap it.
+/// Requests receive and send buffers of `bytes`. The system may choose a smaller size, which is not
+/// an error.
 ///
-/// A privileged process exceeds the system's cap.
+/// A privileged process may exceed the limit of the system.
 pub(crate) fn grow_buffers(socket: &impl AsFd, bytes: c_int) {
     let pairs = [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)];
     for (force, ask) in pairs {
@@ -60,12 +60,13 @@ pub(crate) fn grow_buffers(socket: &impl AsFd, bytes: c_int) {
     }
 }
 
-/// Whether the host has a bound address.
+/// Whether the host has the address to which a socket is bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Local {
     /// The host has the address.
     Here,
-    /// The host does not have the address yet. Packets arrive as soon as it has it.
+    /// The host does not have the address yet. The socket receives packets once the host has the
+    /// address.
     NotYet,
 }
 

@@ -88,9 +88,9 @@ impl From<SocketAddr> for SocketName {
     }
 }
 
-/// The sender of a datagram and, on a wildcard socket, the local address it was sent to.
+/// The sender of a datagram and, on a wildcard socket, the local address to which it was sent.
 ///
-/// A reply needs nothing else, whether sent at once or later.
+/// This is all that is needed to send a reply, at once or later.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Peer {
@@ -100,7 +100,7 @@ pub struct Peer {
     has_local: bool,
 }
 
-// In-flight tables hold one per waiting client.
+// The tables of queries in flight have a `Peer` for each waiting client.
 const _: () = assert!(size_of::<Peer>() == 48);
 
 impl Peer {
@@ -117,7 +117,7 @@ impl Peer {
         self.name.addr()
     }
 
-    /// Returns the local address that the datagram was sent to, if the socket is bound to a
+    /// Returns the local address to which the datagram was sent, if the socket is bound to a
     /// wildcard address.
     pub fn local_ip(&self) -> Option<IpAddr> {
         let octets = self.local_octets()?;
@@ -128,8 +128,8 @@ impl Peer {
         Some(IpAddr::V4(Ipv4Addr::new(a, b, c, d)))
     }
 
-    /// Creates a peer whose replies leave from this local address, or from the one that routing
-    /// chooses.
+    /// Creates a peer to which replies are sent from this local address, or from an address that
+    /// routing chooses.
     pub fn at(addr: SocketAddr, local: Option<IpAddr>) -> Self {
         let octets = |ip| match ip {
             IpAddr::V4(ip) => {
@@ -155,7 +155,7 @@ impl Peer {
 }
 
 impl From<SocketAddr> for Peer {
-    /// Creates a peer whose replies leave from the address that routing chooses.
+    /// Creates a peer to which replies are sent from an address that routing chooses.
     fn from(addr: SocketAddr) -> Self {
         Self { name: addr.into(), ..Self::EMPTY }
     }

@@ -16,7 +16,7 @@ pub const PING_DATA: usize = 16;
 const HEADER: usize = 8;
 /// TTL and hop limit: enough to reach all hosts of the Internet.
 const TTL: u32 = 64;
-/// Number of octets of the receive buffer: the longest IPv4 header, an echo message, and a reserve.
+/// Number of octets of the receive buffer: the longest IPv4 header, an echo message, and some more.
 const ROOM: usize = 60 + HEADER + PING_DATA + 64;
 
 /// Types of messages (RFC 792, RFC 4443).
@@ -38,8 +38,8 @@ impl PingSocket {
     /// Opens a socket for this address.
     ///
     /// # Errors
-    /// `PermissionDenied` if neither kind of socket is permitted; otherwise there is no route or no
-    /// descriptor left.
+    /// `PermissionDenied` if neither kind of socket is permitted. Other errors mean that there is
+    /// no route or no free file descriptor.
     pub fn connect(remote: IpAddr) -> io::Result<Self> {
         let is_v4 = remote.is_ipv4();
         let (domain, protocol) = match is_v4 {
@@ -74,7 +74,7 @@ impl PingSocket {
     pub fn send(&self, data: [u8; PING_DATA]) -> io::Result<()> {
         let mut message = [0; HEADER + PING_DATA];
         message[0] = if self.is_v4 { V4_REQUEST } else { V6_REQUEST };
-        // Identifier, which ping sockets replace, and sequence number.
+        // The identifier and the sequence number. Ping sockets replace the identifier.
         message[4..HEADER].copy_from_slice(&data[..4]);
         message[HEADER..].copy_from_slice(&data);
         if self.is_v4 {
@@ -107,7 +107,7 @@ impl AsFd for PingSocket {
     }
 }
 
-/// Returns whether an error means that this kind of socket is not permitted, or not supported.
+/// Returns whether an error means that this kind of socket is not permitted or not supported.
 fn is_refused(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -147,7 +147,7 @@ mod tests {
             let mut has_reply = false;
             while !has_reply {
                 poller.wait(&mut events, None).unwrap();
-                // A raw socket at loopback also gets the request.
+                // A raw socket on loopback also receives the request itself.
                 has_reply = socket.receive(data).unwrap();
             }
         }

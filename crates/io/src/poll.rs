@@ -1,10 +1,10 @@
 //! Waiting for many sockets (epoll), and wake-ups from other threads (eventfd).
 //!
-//! A UDP socket that sends a lot should not be in the epoll set. Each datagram that leaves it frees
-//! send memory, and the kernel then notifies all waiters on the socket that it is writable,
-//! including an epoll that asked only for reading. This costs 0.15 us of the 1.85 us for a query
-//! and its reply. Such sockets are [watched](Poller::watch) by `poll(2)` in addition to the set:
-//! `poll(2)` is a waiter only while it sleeps.
+//! A UDP socket that sends a lot should not be in the epoll set. Each datagram that is sent frees
+//! send memory, and the kernel then notifies all waiters on the socket that it is writable, even an
+//! epoll set that waits only for reading. This costs 0.15 us of the 1.85 us for a query and its
+//! reply. So such sockets are not in the set: `poll(2)` [watches](Poller::watch) them together with
+//! the set. It waits on a socket only while it sleeps.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -18,19 +18,19 @@ use crate::syscall::{check, check_len};
 pub enum Interest {
     /// Data can be read or a connection accepted.
     Read,
-    /// Data can be written, or a connect has ended.
+    /// Data can be written, or a connection attempt has ended.
     Write,
     /// Both reading and writing.
     ReadWrite,
 }
 
-/// The condition for the report of an event.
+/// When an event is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// The event is reported on each wait while the condition holds.
     Level,
-    /// The event is reported once per transition into the condition. The caller must then read or
-    /// write until it would block.
+    /// The event is reported once, when the condition becomes true. The caller must then read or
+    /// write until the call would block.
     Edge,
 }
 
@@ -58,7 +58,7 @@ pub struct Poller {
     epoll: OwnedFd,
     /// The epoll set itself, followed by the watched sockets.
     polled: Vec<libc::pollfd>,
-    /// Tokens of the watched sockets: one fewer than `polled`.
+    /// Tokens of the watched sockets, in the order of `polled`, whose first element has none.
     tokens: Vec<u64>,
 }
 
@@ -76,8 +76,9 @@ impl Poller {
         Ok(Self { epoll, polled, tokens: Vec::new() })
     }
 
-    /// Watches `fd` for reading, outside the set and level-triggered: for the few UDP sockets of a
-    /// worker that clients query. [Unwatch](Self::unwatch) it before it is closed.
+    /// Watches `fd` for reading, level-triggered and outside the epoll set. Meant for the few UDP
+    /// sockets of a worker to which clients send queries. [Unwatch](Self::unwatch) it before it is
+    /// closed.
     pub fn watch(&mut self, fd: &impl AsFd, token: u64) {
         self.polled.push(readable(fd.as_fd()));
         self.tokens.push(token);
@@ -93,7 +94,7 @@ impl Poller {
         }
     }
 
-    /// Adds `fd`, whose events then carry `token`. Closing the descriptor removes it.
+    /// Adds `fd`. Its events have this `token`. Closing the descriptor removes it.
     ///
     /// # Errors
     /// `fd` is already in the set or cannot be polled, or the system's limit is reached.
@@ -277,7 +278,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// Returns the token that the descriptor was added with.
+    /// Returns the token with which the descriptor was added.
     pub fn token(self) -> u64 {
         self.token
     }
@@ -306,7 +307,7 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// Creates a waker whose events carry `token`.
+    /// Creates a waker whose events have this `token`.
     ///
     /// # Errors
     /// The process has no file descriptor left.
@@ -320,8 +321,8 @@ impl Waker {
         Ok(Self { eventfd, signalled: AtomicBool::new(false) })
     }
 
-    /// Wakes the thread. All calls until the thread [clears](Self::clear) the waker take one system
-    /// call together.
+    /// Wakes the thread. Until the thread [clears](Self::clear) the waker, only the first call
+    /// makes a system call.
     pub fn wake(&self) {
         if self.signalled.swap(true, Ordering::AcqRel) {
             return;
@@ -334,10 +335,11 @@ impl Waker {
         debug_assert!(check_len(written).is_ok());
     }
 
-    /// Re-arms the waker. The woken thread calls it before it looks for work; later wakes signal
-    /// again.
+    /// Resets the waker, so that the next [`wake`](Self::wake) signals again. The woken thread
+    /// calls this before it looks for work.
     ///
-    /// Work left before a [`wake`](Self::wake) that did not signal is visible after this call.
+    /// If a [`wake`](Self::wake) did not signal, the work that was left before it is visible after
+    /// this call.
     pub fn clear(&self) {
         self.signalled.swap(false, Ordering::AcqRel);
     }

@@ -1,5 +1,6 @@
-//! Tests whether a server could listen at an address, before its workers do. Workers share each
-//! address (`SO_REUSEPORT`), which would let a second server join silently.
+//! Tests whether a server could listen at an address, before its workers do. The sockets of workers
+//! share each address (`SO_REUSEPORT`), so a second server could also listen there without an
+//! error.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,8 +9,8 @@ use socket2::{Domain, Socket, Type};
 
 use crate::options::{self, Local};
 
-/// Binds an address exclusively for UDP and for TCP. As for the workers, IPv6 sockets do not accept
-/// IPv4.
+/// Binds an address exclusively for UDP and for TCP. Like the sockets of the workers, an IPv6
+/// socket does not accept IPv4.
 ///
 /// # Errors
 /// The address is in use or not permitted.
@@ -37,22 +38,22 @@ fn probe_for(addr: SocketAddr, kinds: &[Type]) -> io::Result<Local> {
     let mut local = Local::Here;
     for &kind in kinds {
         let socket = Socket::new(Domain::for_address(addr), kind, None)?;
-        // Connections in TIME_WAIT must not count.
+        // Earlier connections in TIME_WAIT must not prevent the bind.
         socket.set_reuse_address(kind == Type::STREAM)?;
         if addr.is_ipv6() {
             socket.set_only_v6(true)?;
         }
         local = options::bind(&socket, addr)?;
         if kind == Type::STREAM {
-            // Of two sockets that may both reuse the address, only one may listen.
+            // Several sockets may be bound with this option, but only one of them may listen.
             socket.listen(1)?;
         }
     }
     Ok(local)
 }
 
-/// Reports whether the system supports the family of an address. A system started without IPv6 does
-/// not support that family.
+/// Reports whether the system supports the family of an address. A system may be started without
+/// IPv6.
 #[must_use]
 pub fn has_family(addr: SocketAddr) -> bool {
     let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, None);

@@ -49,18 +49,21 @@ pub fn sharpen_timers() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns) }).map(drop)
 }
 
-/// Returns the CPU time of the calling thread in microseconds, in user mode and in the kernel.
+/// Returns the CPU time that the calling thread has used in user mode and in the kernel, in
+/// microseconds.
 pub fn thread_cpu_us() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` outlives the call, which writes it. It fails for no thread that exists.
+    // SAFETY: `time` outlives the call, which writes it. The call does not fail, because the thread
+    // exists.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
 }
 
-/// The lowest `RLIMIT_NICE` that permits a thread the normal nice level 0 (getrlimit(2)).
+/// The lowest `RLIMIT_NICE` that permits a thread the default nice level 0 (getrlimit(2)).
 const NICE_ORDINARY: libc::rlim_t = 20;
 
-/// The nice level of a thread with a low share: about a tenth of that of level 0 (sched(7)).
+/// The nice level of a thread with a low share of the cores: about a tenth of the share at level 0
+/// (sched(7)).
 const NICE_LOW: libc::c_int = 10;
 
 /// Permits idle threads to return to normal priority after the process has dropped its privileges.
@@ -130,16 +133,17 @@ impl Thread {
     }
 }
 
-/// Smallest allocation that is served by the system directly, in octets.
+/// Minimum size of an allocation for which the C library requests separate memory from the system,
+/// in octets.
 const LARGE: libc::c_int = 1 << 20;
-/// Free octets that a heap keeps at its end.
+/// Maximum number of free octets that a heap of the C library keeps at its end.
 const KEPT: libc::c_int = 4 << 20;
 
 /// Makes the C library map each large allocation separately and unmap it as soon as it is freed.
 ///
 /// By default, the library raises its threshold when the first large allocation is freed and then
-/// serves large allocations from its heaps. The memory used to compile a list would stay there, or
-/// be returned in one long call that holds the lock of a heap.
+/// serves large allocations from its heaps. The memory that was used to compile a list would then
+/// stay in a heap, or be returned in one long call that holds the lock of the heap.
 pub fn keep_large_memory_apart() {
     #[cfg(target_env = "gnu")]
     // SAFETY: the calls take no pointer, and are made before other threads exist, as the library
@@ -162,7 +166,7 @@ pub fn give_memory_back() {
 /// Switches to the given user with its primary group and an optional further group, permanently and
 /// for all threads.
 ///
-/// Sockets on ports below 1024 must be bound before: no capability is kept.
+/// Bind sockets on ports below 1024 before this call, because no capability is kept.
 ///
 /// # Errors
 /// There is no such user, or the process may not switch to it. Some privileges may already be
@@ -173,7 +177,7 @@ pub fn drop_privileges(user: &str, more_group: Option<&str>) -> io::Result<()> {
     if let Some(group) = more_group {
         groups.push(find_group(group)?);
     }
-    // SAFETY: the count matches the group IDs behind the pointer, which outlive the call.
+    // SAFETY: the count is the number of group IDs at the pointer, which outlive the call.
     check(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })?;
     // SAFETY: the call takes no pointer. The C library changes the group of all threads.
     check(unsafe { libc::setgid(gid) })?;
@@ -193,14 +197,14 @@ pub fn keep_files_private() {
     unsafe { libc::umask(GROUP_AND_OTHERS) };
 }
 
-/// Kills all processes of the group that this child leads.
+/// Kills all processes in the process group of a child that leads the group.
 ///
 /// # Errors
 /// There is no such group.
 pub fn kill_group(leader: u32) -> io::Result<()> {
     let group = libc::pid_t::try_from(leader).ok().filter(|group| *group > 1);
     let group = group.ok_or(io::ErrorKind::InvalidInput)?;
-    // SAFETY: the call takes no pointer. `group` is the number of one group, not of all processes.
+    // SAFETY: the call takes no pointer. `group` is the ID of one group, not of all processes.
     check(unsafe { libc::killpg(group, libc::SIGKILL) }).map(drop)
 }
 
@@ -220,7 +224,7 @@ pub fn give_to_user(path: &Path, user: &str) -> io::Result<()> {
     std::os::unix::fs::chown(path, Some(uid), Some(gid))
 }
 
-/// Returns the account of the process at the other end of a unix socket, at the time when it
+/// Returns the user ID of the process at the other end of a unix socket, at the time when it
 /// connected (SO_PEERCRED).
 ///
 /// # Errors
@@ -257,7 +261,8 @@ pub fn give_to_group(path: &Path, group: &str) -> io::Result<()> {
 /// # Errors
 /// There is no such group.
 pub fn find_group(group: &str) -> io::Result<libc::gid_t> {
-    /// Bytes for the strings of one entry, including the names of its members.
+    /// Maximum number of bytes for the strings of one entry, including the names of the group's
+    /// members.
     const STRINGS: usize = 256 << 10;
     let name = CString::new(group)?;
     let mut entry = MaybeUninit::<libc::group>::uninit();
@@ -289,7 +294,7 @@ pub fn find_group(group: &str) -> io::Result<libc::gid_t> {
 /// # Errors
 /// There is no such user.
 pub fn find_user(user: &str) -> io::Result<(libc::uid_t, libc::gid_t)> {
-    /// Bytes for the strings of one entry. In practice they take a few hundred.
+    /// Maximum number of bytes for the strings of one entry. Most entries need a few hundred.
     const STRINGS: usize = 16 << 10;
     let name = CString::new(user)?;
     let mut entry = MaybeUninit::<libc::passwd>::uninit();
@@ -317,8 +322,8 @@ pub fn find_user(user: &str) -> io::Result<(libc::uid_t, libc::gid_t)> {
     Ok((entry.pw_uid, entry.pw_gid))
 }
 
-/// Reports whether an error means a local shortage of descriptors or buffers, rather than a problem
-/// of the remote end.
+/// Reports whether an error means that this host lacks descriptors or buffers, and not that the
+/// remote end has a problem.
 #[must_use]
 pub fn is_shortage(error: &io::Error) -> bool {
     const SHORTAGES: [i32; 4] = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
@@ -347,7 +352,7 @@ mod tests {
     fn the_cpu_time_of_a_thread_grows_as_it_works() {
         let before = thread_cpu_us();
         while thread_cpu_us() < before + 1000 {}
-        // A thread that has not worked yet has used less CPU time.
+        // A thread that has just started has used less CPU time.
         assert!(thread::spawn(thread_cpu_us).join().unwrap() < before + 1000);
     }
 

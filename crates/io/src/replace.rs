@@ -1,9 +1,9 @@
 //! Replaces a file that other programs may edit at the same time, without losing their edits.
 //!
-//! The kernel exchanges the two files, so that the path always has a file. The file that comes out
-//! is then compared with the file that the caller expects. If somebody saved the file meanwhile,
-//! the files are exchanged back. The file that comes out of the second exchange is compared, too:
-//! somebody may have saved the file once more.
+//! The kernel exchanges the two files, so that there is always a file at the path. The file that
+//! was at the path is then compared with the file that the caller expects. If they differ, somebody
+//! has saved the file meanwhile, and the files are exchanged back. The file that was at the path
+//! then is compared, too, because somebody may have saved the file once more.
 //!
 //! ```text
 //! exchange -> what comes out is expected: remove it                                  done
@@ -12,11 +12,11 @@
 //!                               +--------------------------------------+
 //! ```
 //!
-//! Only the caller's file and a file that is as expected are removed. An edit that has lost its
-//! path is kept next to the file.
+//! Only the caller's file and a file that is as expected are removed. An edit that is no longer at
+//! the path is kept next to the file.
 //!
-//! One gap remains: a program that opens the file before the exchange and writes into it in place
-//! after the comparison writes into a file that has no name any more.
+//! One risk remains: if a program opens the file before the exchange and writes into it after the
+//! comparison, the edit is lost, because the file no longer has a name.
 
 use std::fmt;
 use std::fs::{self, Metadata};
@@ -45,14 +45,14 @@ pub enum ExpectedFile<'a> {
 pub struct ReplaceFault {
     /// The reason.
     pub reason: ReplaceReason,
-    /// The path of the file that keeps an edit, if an edit has lost its place.
+    /// The path of the file that keeps an edit, if an edit is no longer at its path.
     pub kept: Option<PathBuf>,
 }
 
 /// The reason why a file was not replaced.
 #[derive(Debug)]
 pub enum ReplaceReason {
-    /// Another program saved or removed the file meanwhile. The last edit is in its place.
+    /// Another program saved or removed the file meanwhile. The last edit is at the path.
     Changed,
     /// The system reports an error.
     System(io::Error),
@@ -111,14 +111,14 @@ pub fn replace_if(
     sync_directory(path).map_err(ReplaceFault::from)
 }
 
-/// Gives a file a name that no file has.
+/// Renames the file `written` to `path`, if no file has that name.
 fn put_in_gap(
     path: &Path,
     written: &Path,
     rename_to_missing: &dyn Fn(&Path, &Path) -> io::Result<()>,
 ) -> Result<(), ReplaceFault> {
     let renamed = match rename_to_missing(written, path) {
-        // A file that is saved in the microseconds between the two calls is lost.
+        // If a file is saved in the microseconds between the two calls, it is lost.
         Err(error) if is_unsupported(&error) => match fs::symlink_metadata(path) {
             Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
             Err(_) => fs::rename(written, path),
@@ -126,7 +126,7 @@ fn put_in_gap(
         renamed => renamed,
     };
     renamed.map_err(|error| {
-        // An incomplete file only takes space.
+        // The removal may fail: an incomplete file only takes space.
         let _ = fs::remove_file(written);
         match error.kind() {
             io::ErrorKind::AlreadyExists => ReplaceReason::Changed.into(),
@@ -135,7 +135,7 @@ fn put_in_gap(
     })
 }
 
-/// A file, another file that takes its place, and the way to exchange the two.
+/// A file, the file that replaces it, and the function that exchanges the two.
 struct Replacement<'a> {
     path: &'a Path,
     written: &'a Path,
@@ -175,15 +175,16 @@ impl Replacement<'_> {
     }
 
     /// Puts the edit in `written` back to `path`, by exchanging the two files until the file that
-    /// was last put at `path` comes out. The first such file is `own`. Returns the path of an edit
-    /// that has lost its place.
+    /// was last put at `path` is found there. The first such file is `own`. Returns the path of an
+    /// edit that could not be put back.
     fn put_back(&self, own: Option<Identity>) -> Option<PathBuf> {
         let mut awaited = own;
         for _ in 0..MAX_RETURNS {
             let edit = Identity::of(self.written);
             match self.exchange() {
                 Ok(()) => {}
-                // Another process has removed our file, and did not know of the edit in `written`.
+                // Another process has removed the file that this process had put at `path`, and
+                // does not know of the edit in `written`.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     match rename_to_missing(self.written, self.path) {
                         Ok(()) => return None,
@@ -200,7 +201,7 @@ impl Replacement<'_> {
                 }
                 break;
             }
-            // A later edit has come out. The earlier edit is now at `path`.
+            // A later edit was at `path`. The earlier edit is now at `path`.
             awaited = edit;
         }
         Some(self.keep())
@@ -223,9 +224,9 @@ impl Replacement<'_> {
         (self.exchange)(self.path, self.written)
     }
 
-    /// Returns the fault after an error before anything was exchanged.
+    /// Returns the fault for an error that occurs before the first exchange.
     fn give_up(&self, error: io::Error) -> ReplaceFault {
-        // An incomplete file only takes space.
+        // The removal may fail: an incomplete file only takes space.
         let _ = fs::remove_file(self.written);
         match error.kind() {
             io::ErrorKind::NotFound => ReplaceReason::Changed.into(),
@@ -234,7 +235,7 @@ impl Replacement<'_> {
     }
 }
 
-/// Properties that change when a file is written, and stay when it gets another name.
+/// Properties that change when a file is written, but not when it is renamed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Identity {
     place: (u64, u64),
@@ -287,15 +288,15 @@ mod tests {
             Self { directory, path, written }
         }
 
-        /// Saves the file as most editors do: another file gets its name.
+        /// Saves the file as most editors do: writes another file and renames it.
         fn save(&self, text: &str) {
             let saved = self.directory.join("saved");
             fs::write(&saved, text).unwrap();
             fs::rename(&saved, &self.path).unwrap();
         }
 
-        /// Replaces the file. Before each exchange, `before` acts as another program and gets the
-        /// number of the exchange.
+        /// Replaces the file. Calls `before` with the index of each exchange, so that it can act as
+        /// another program.
         fn run(&self, before: &dyn Fn(usize) -> io::Result<()>) -> Result<(), ReplaceFault> {
             let count = Cell::new(0);
             let exchange = |a: &Path, b: &Path| {
@@ -306,7 +307,8 @@ mod tests {
                 .run(&|path| Ok(fs::read_to_string(path)? == "base"))
         }
 
-        /// Asserts the contents of the directory: the text of the file, and those of other files.
+        /// Asserts the contents of the directory: the text of the file, and the names and texts of
+        /// all other files.
         fn check(&self, text: &str, others: &[(&str, &str)]) {
             assert_eq!(fs::read_to_string(&self.path).unwrap(), text);
             for (name, text) in others {

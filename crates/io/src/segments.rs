@@ -1,8 +1,8 @@
 //! Sending of consecutive messages with equal length in one call (`UDP_SEGMENT`).
 //!
-//! The kernel carries them through its layers once and splits them into datagrams at the end; the
-//! datagrams that arrive are the same. If the first attempt shows that the system does not support
-//! this, messages are sent one by one from then on.
+//! The kernel handles the messages as one piece and splits the piece into datagrams at the end. The
+//! receiver sees no difference. If the first attempt shows that the system does not support this,
+//! messages are sent one by one from then on.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use crate::slots::{BATCH, Slots};
 use crate::syscall::{check, is_idle};
 
-/// Maximum number of octets of one piece: below the largest payload of IPv4.
+/// Maximum number of octets of a piece: below the largest payload of a datagram over IPv4.
 const PIECE_MAX: usize = 60_000;
 
 /// Maximum number of octets of a message that is combined with others. It must fit the path without
@@ -28,9 +28,9 @@ struct Control {
 
 const CONTROL_LEN: usize = size_of::<libc::cmsghdr>() + size_of::<u16>();
 
-// The length is at the offset that CMSG_DATA yields.
+// The length is at the offset that CMSG_DATA returns.
 const _: () = assert!(std::mem::offset_of!(Control, segment) == size_of::<libc::cmsghdr>());
-// `msg_controllen` is this size, which includes the padding of the message.
+// `msg_controllen` has this value, which includes the padding of the message.
 const _: () = assert!(size_of::<Control>() == size_of::<libc::cmsghdr>() + 8);
 
 /// The headers of the pieces of one batch.
@@ -62,8 +62,8 @@ impl Segments {
         }
     }
 
-    /// Sends the messages below `count` until the socket accepts no more, and returns how many it
-    /// accepted.
+    /// Sends the first `count` messages until the socket accepts no more. Returns how many the
+    /// socket accepted.
     pub(crate) fn send(
         &mut self,
         slots: &mut Slots,
@@ -82,7 +82,7 @@ impl Segments {
         }
     }
 
-    /// Groups the messages below `count` into pieces, and returns the number of pieces.
+    /// Groups the first `count` messages into pieces. Returns the number of pieces.
     fn group(&mut self, slots: &Slots, count: usize) -> usize {
         let (mut pieces, mut next) = (0, 0);
         while next < count {

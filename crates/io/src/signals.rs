@@ -16,8 +16,8 @@ pub enum Signal {
     Terminate,
     /// `SIGINT`: shut down, sent by a terminal.
     Interrupt,
-    /// `SIGUSR1` or `SIGUSR2`. Other servers print statistics on them; by default they would end
-    /// the process.
+    /// `SIGUSR1` or `SIGUSR2`. Other servers print statistics when they receive one of them. If the
+    /// process did not handle these signals, they would end it.
     User,
 }
 
@@ -39,11 +39,11 @@ impl Signals {
     /// Blocks the signals in this thread and in all threads it starts later, so that they can be
     /// read from the descriptor.
     ///
-    /// Also blocks `SIGXFSZ`, without reading it: writing to a file that may not grow then fails
+    /// Also blocks `SIGXFSZ`, without reading it: a write beyond the limit on file sizes then fails
     /// instead of ending the process.
     ///
-    /// Must be called before any other thread starts: a signal would end the process in a thread
-    /// that does not block it.
+    /// Must be called before any other thread starts: a signal that reaches a thread that does not
+    /// block it ends the process.
     ///
     /// # Errors
     /// The process has no file descriptor left.
@@ -55,11 +55,11 @@ impl Signals {
             set.assume_init()
         };
         for (number, _) in WATCHED {
-            // SAFETY: the set is initialised and the number is a signal's.
+            // SAFETY: the set is initialised, and `number` is a valid signal.
             unsafe { libc::sigaddset(&mut set, number) };
         }
         let mut blocked = set;
-        // SAFETY: the set is initialised and the number is a signal's.
+        // SAFETY: the set is initialised, and SIGXFSZ is a valid signal.
         unsafe { libc::sigaddset(&mut blocked, libc::SIGXFSZ) };
         // SAFETY: the set outlives the call, and the old mask is not requested.
         let code = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &blocked, ptr::null_mut()) };

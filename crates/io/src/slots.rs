@@ -1,4 +1,4 @@
-//! The arrays that `recvmmsg` and `sendmmsg` work on, which are allocated, linked and touched once.
+//! The arrays for `recvmmsg` and `sendmmsg`, which are allocated and linked once.
 //!
 //! Each call resets only the fields that change: lengths, and the control length if PKTINFO is on.
 //! A slot's pointers never change, because names, control data and bytes share one allocation.
@@ -13,11 +13,12 @@ use crate::syscall::{check, is_idle};
 /// Maximum number of datagrams that one system call receives or sends.
 pub const BATCH: usize = 64;
 
-/// Bytes of a slot: the longest query that is read completely, and the longest reply over UDP.
+/// Number of bytes of a slot: the maximum length of a query and of a reply over UDP.
 pub(crate) const MESSAGE_MAX: usize = 4096;
 
-/// The bytes of one datagram. The tail makes the stride an odd number of cache lines. With a stride
-/// of 4096, the heads of all slots would fall into the same set of the first-level cache.
+/// The bytes of one datagram. The padding at the end makes the distance between slots an odd number
+/// of cache lines. At a distance of 4096 bytes, the first bytes of all slots would compete for one
+/// set of the first-level cache.
 #[repr(C, align(64))]
 struct DatagramSlot {
     bytes: [u8; MESSAGE_MAX],
@@ -35,7 +36,7 @@ const CONTROL_HEADER: usize = size_of::<libc::cmsghdr>();
 const PKTINFO_V4: usize = size_of::<libc::in_pktinfo>();
 const PKTINFO_V6: usize = size_of::<libc::in6_pktinfo>();
 
-// The payload is at the offset that CMSG_DATA yields.
+// The payload is at the offset that CMSG_DATA returns.
 const _: () = assert!(mem::offset_of!(Control, payload) == CONTROL_HEADER);
 const _: () = assert!(size_of::<Control>() >= CONTROL_HEADER + PKTINFO_V6);
 
@@ -48,10 +49,10 @@ struct Arrays {
     slots: [DatagramSlot; BATCH],
 }
 
-/// The PKTINFO control messages of a socket's datagrams.
+/// Which PKTINFO control messages the datagrams of a socket have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketInfo {
-    /// No control messages: the socket is bound to one address, from which all replies leave.
+    /// No control messages: the socket is bound to one address, from which all replies are sent.
     Off,
     /// `IP_PKTINFO`.
     V4,
@@ -107,7 +108,7 @@ impl Slots {
         // SAFETY: all-zero bytes are valid for each field: integers, null pointers, `false`.
         let mut zeroed = unsafe { Box::<Arrays>::new_zeroed().assume_init() };
         for slot in &mut zeroed.slots {
-            // Faults the pages in now: a page fault costs more than an answer.
+            // Makes the system provide the pages now: a page fault costs more time than an answer.
             slot.bytes.fill(0xff);
         }
         let arrays = NonNull::from(Box::leak(zeroed));
@@ -140,8 +141,8 @@ impl Slots {
     /// # Safety
     /// `arrays` is a live, unaliased `Arrays`, and `i` is below [`BATCH`].
     unsafe fn link(arrays: *mut Arrays, i: usize, family: Family, info: PacketInfo) {
-        // SAFETY: by the contract above every place below is in bounds, and no reference to it
-        // exists.
+        // SAFETY: by the contract above, every access below is in bounds, and no reference to the
+        // arrays exists.
         unsafe {
             let header = &raw mut (*arrays).headers[i].msg_hdr;
             let vector = &raw mut (*arrays).vectors[i];
@@ -185,7 +186,8 @@ impl Slots {
         }
     }
 
-    /// Copies the local addresses from control data to the peers, and resets the control lengths.
+    /// Copies the local addresses from the control messages to the peers, and resets the control
+    /// lengths.
     fn note_locals(&mut self, received: usize) {
         // SAFETY: the allocation lives as long as `self`, and `&mut self` makes this its only use.
         let arrays = unsafe { self.arrays.as_mut() };
@@ -199,8 +201,8 @@ impl Slots {
         }
     }
 
-    /// Returns the datagram in slot `i` of the last received batch: bytes, sender, and whether it
-    /// was truncated.
+    /// Returns the datagram at index `i` of the last received batch: its bytes, its sender, and
+    /// whether it was truncated.
     pub(crate) fn datagram(&self, i: usize) -> (&[u8], &Peer, bool) {
         // SAFETY: the allocation lives as long as `self`, and nothing writes to it while `self` is
         // borrowed.
@@ -211,13 +213,14 @@ impl Slots {
         (&arrays.slots[i].bytes[..len], &arrays.peers[i], truncated)
     }
 
-    /// Returns the buffer of reply `i`.
+    /// Returns the buffer of the reply at index `i`.
     pub(crate) fn reply(&mut self, i: usize) -> &mut [u8] {
         // SAFETY: the allocation lives as long as `self`, and `&mut self` makes this its only use.
         unsafe { &mut self.arrays.as_mut().slots[i].bytes }
     }
 
-    /// Addresses the first `len` bytes of reply `i` to `peer`. `len` is at most [`MESSAGE_MAX`].
+    /// Addresses the first `len` bytes of the reply at index `i` to `peer`. `len` is at most
+    /// [`MESSAGE_MAX`].
     pub(crate) fn address(&mut self, i: usize, peer: &Peer, len: usize) {
         // SAFETY: the allocation lives as long as `self`, and `&mut self` makes this its only use.
         let arrays = unsafe { self.arrays.as_mut() };
@@ -236,11 +239,12 @@ impl Slots {
         arrays.headers[i].msg_hdr.msg_controllen = controllen as _;
     }
 
-    /// Sends the replies below `count` and returns how many were sent. A reply that cannot be sent
-    /// is dropped.
+    /// Sends the first `count` replies. Returns how many were sent. A reply that cannot be sent is
+    /// dropped.
     ///
-    /// After a partial send it continues with the rest. An error concerns only the first datagram
-    /// of the rest (a full queue, a refused or invalid address), so only that one is skipped.
+    /// After a partial send, the function continues with the remaining replies. An error (a full
+    /// queue, a refused or invalid address) concerns only the first of them, so only this reply is
+    /// skipped.
     pub(crate) fn send(&mut self, fd: BorrowedFd<'_>, count: usize) -> usize {
         let count = count.min(BATCH);
         let (mut next, mut sent) = (0, 0);
@@ -290,21 +294,21 @@ impl Slots {
 }
 
 impl PacketInfo {
-    /// Returns the local address from a received payload. IPv4 uses the first four bytes.
+    /// Returns the local address in a received control message. IPv4 uses the first four bytes.
     fn local(self, payload: &[u8; 24]) -> [u8; 16] {
         let mut octets = [0; 16];
         match self {
             Self::Off => {}
-            // `ipi_spec_dst`: the destination address, or the interface's own if that was a
-            // broadcast.
+            // `ipi_spec_dst`: the destination address or, for a broadcast, the address of the
+            // interface.
             Self::V4 => octets[..4].copy_from_slice(&payload[4..8]),
             Self::V6 => octets.copy_from_slice(&payload[..16]),
         }
         octets
     }
 
-    /// Sets the source address in a payload to send. The interface index stays zero: routing
-    /// chooses the interface, and for link-local peers the scope of their address does.
+    /// Sets the source address in a control message to send. The index of the interface stays zero:
+    /// routing chooses the interface or, for link-local peers, the scope of their address.
     fn set_source(self, payload: &mut [u8; 24], octets: &[u8; 16]) {
         match self {
             Self::Off => {}

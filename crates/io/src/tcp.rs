@@ -1,4 +1,5 @@
-//! Non-blocking TCP listeners and connections. The crate `session` has the framing.
+//! Non-blocking TCP listeners and connections. The crate `session` splits their octets into
+//! messages.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -11,11 +12,11 @@ use crate::options;
 use crate::peer::SocketName;
 use crate::syscall::{check, is_idle};
 
-/// Completed connections that the kernel queues for accept. The kernel caps this number by
+/// Maximum number of established connections that wait for `accept`. The kernel limits it to
 /// `somaxconn`.
 const BACKLOG: c_int = 1024;
 
-/// Half-open connections with data in the SYN (RFC 7413, RFC 9210 §4.2).
+/// Maximum number of half-open connections with data in the SYN (RFC 7413, RFC 9210 §4.2).
 const FAST_OPEN_QUEUE: c_int = 256;
 
 /// A listening socket of a worker.
@@ -34,7 +35,8 @@ impl TcpListener {
         let domain = Domain::for_address(addr);
         let kind = Type::STREAM.nonblocking().cloexec();
         let socket = Socket::new_raw(domain, kind, Some(Protocol::TCP))?;
-        // For TCP this only permits a restart to bind despite connections in TIME_WAIT.
+        // For TCP, this option only permits a restarted server to bind despite connections in
+        // TIME_WAIT.
         socket.set_reuse_address(true)?;
         socket.set_reuse_port(true)?;
         if addr.is_ipv6() {
@@ -68,14 +70,15 @@ impl TcpListener {
     /// Returns the next connection with its client's address, or `None` if none is waiting.
     ///
     /// # Errors
-    /// The process or the system has no file descriptor or memory left: close something first. A
+    /// The process or the system has no file descriptor or memory left: close a descriptor first. A
     /// connection that ended while it waited is skipped without an error.
     pub fn accept(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
         loop {
             match self.accept_raw() {
                 Ok((stream, name)) => return Ok(Some((stream, name.addr()))),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                // accept(2) reports network errors of the waiting connection: try the next one.
+                // accept(2) also reports network errors of the connection that it would return: try
+                // the next connection.
                 Err(error) if is_of_system(&error) => return Err(error),
                 Err(_) => {}
             }
@@ -140,9 +143,10 @@ fn is_of_system(error: &io::Error) -> bool {
     error.raw_os_error().is_none_or(|code| OURS.contains(&code))
 }
 
-/// Acknowledges received data at once. The kernel otherwise waits up to 40 ms for data to send
-/// along, and a peer with Nagle's algorithm (RFC 896) waits for the acknowledgement. The kernel
-/// returns to delayed acknowledgements by itself, so this is needed after each read.
+/// Acknowledges received data at once. Otherwise the kernel waits up to 40 ms for data that it can
+/// send together with the acknowledgement, while a peer with Nagle's algorithm (RFC 896) waits for
+/// the acknowledgement. The kernel returns to delayed acknowledgements by itself, so this is needed
+/// after each read.
 ///
 /// # Errors
 /// The system has no such option.
@@ -156,14 +160,15 @@ pub fn acknowledge_at_once(stream: &TcpStream) -> io::Result<()> {
 /// `None`.
 ///
 /// # Errors
-/// Connecting fails at once: no route, no permission, no file descriptor left, or `local` is
-/// foreign or in use.
+/// There is no route, no permission or no free file descriptor, or `local` is in use or belongs to
+/// another host. Later failures are reported by `take_error`.
 pub fn connect(remote: SocketAddr, local: Option<SocketAddr>) -> io::Result<TcpStream> {
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket = Socket::new_raw(Domain::for_address(remote), kind, Some(Protocol::TCP))?;
     socket.set_tcp_nodelay(true)?;
     if let Some(local) = local {
-        // Lets connect choose the port, which different remotes can then share.
+        // Lets `connect` choose the port, so that connections to different remote addresses can
+        // share a port.
         let _ = options::set(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1);
         socket.bind(&SockAddr::from(local))?;
     }

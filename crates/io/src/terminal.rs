@@ -1,4 +1,4 @@
-//! The terminal, for passwords.
+//! Turns off the echo of a terminal while a password is typed.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::syscall::check;
 
-/// A terminal that does not show typed text.
+/// A terminal that does not show typed text until this value is dropped.
 pub struct Silenced<'f> {
     terminal: BorrowedFd<'f>,
     before: libc::termios,

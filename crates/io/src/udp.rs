@@ -1,8 +1,8 @@
-//! The UDP sockets that clients query: a batch of datagrams in, a batch of replies out.
+//! The UDP sockets to which clients send queries: they receive and send datagrams in batches.
 //!
-//! Replies leave from the address that the query was sent to. A socket bound to one address ensures
-//! that by itself. A wildcard socket needs PKTINFO, which has a cost and is therefore enabled only
-//! there.
+//! A reply is sent from the address to which the query was sent. A socket bound to one address does
+//! this anyway. A wildcard socket needs PKTINFO for this, which takes time and is therefore enabled
+//! only for such sockets.
 //!
 //! ```
 //! use std::net::UdpSocket;
@@ -43,8 +43,8 @@ use crate::slots::{MESSAGE_MAX, PacketInfo, Slots};
 
 pub use crate::slots::BATCH;
 
-/// Requested size of each of a listener's receive and send queues in bytes: about 5,000 small
-/// queries.
+/// Requested size in bytes of the receive queue and of the send queue of a listener: each has room
+/// for about 5,000 small queries.
 const SOCKET_BUFFER: c_int = 4 << 20;
 
 /// A received datagram.
@@ -58,35 +58,35 @@ pub struct Datagram<'a> {
     pub truncated: bool,
 }
 
-/// The result of one call of [`UdpListener::serve`] or [`LateReplies::flush`].
+/// The numbers of datagrams of one call of [`UdpListener::serve`] or [`LateReplies::flush`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// Datagrams received.
+    /// Datagrams that were received.
     pub received: usize,
-    /// Replies accepted by the kernel.
+    /// Replies that the kernel has accepted.
     pub sent: usize,
     /// Replies that could not be sent: the queue was full, or the address is invalid or refused.
     pub dropped: usize,
 }
 
-/// A responder to datagrams. A closure is a service without look-ahead.
+/// Answers datagrams. A closure is a service that does not inspect datagrams in advance.
 pub trait Service {
-    /// Inspects each datagram of a batch, with its place and its sender, before the first one is
-    /// answered. The service can then prefetch memory that the answers will need.
+    /// Inspects each datagram of a batch, with its index in the batch and its sender, before the
+    /// first datagram is answered. The service can then prefetch memory that the answers will need.
     fn look(&mut self, place: usize, bytes: &[u8], peer: &Peer);
 
     /// Answers a datagram: writes the reply to `reply`, which has 4 KiB, and returns its length, or
-    /// `None` for no reply now.
+    /// `None` if there is no reply yet.
     ///
     /// A panic ends only this answer, so it must not leave shared state half changed.
     fn answer(&mut self, place: usize, datagram: Datagram<'_>, reply: &mut [u8]) -> Option<usize>;
 
-    /// Reports that answering the last datagram panicked. The rest of the batch is answered
-    /// afterwards.
+    /// Reports that answering the last datagram panicked. The other datagrams of the batch are
+    /// answered afterwards.
     fn failed(&mut self, panic: Panic);
 }
 
-/// The payload of a panic.
+/// The value that a panic carries.
 pub type Panic = Box<dyn Any + Send>;
 
 impl<F: FnMut(Datagram<'_>, &mut [u8]) -> Option<usize>> Service for F {
@@ -111,18 +111,18 @@ pub struct UdpListener {
     outbox: Slots,
 }
 
-/// Replies to queries of earlier batches, which leave from the socket of a [`UdpListener`].
+/// Replies to queries of earlier batches. They are sent from the socket of a [`UdpListener`].
 pub struct LateReplies {
     socket: Arc<Socket>,
     slots: Slots,
     /// Number of replies in `slots`.
     queued: usize,
-    /// Counts of the replies sent since the last flush.
+    /// Numbers of replies since the last flush.
     done: Batch,
 }
 
 impl UdpListener {
-    /// Opens a socket on `addr`. Every worker may open its own on the same address
+    /// Opens a socket on `addr`. Each worker opens its own socket on the same address
     /// (`SO_REUSEPORT`).
     ///
     /// # Errors
@@ -183,7 +183,7 @@ impl UdpListener {
         Ok(LateReplies { socket, slots, queued: 0, done: Batch::default() })
     }
 
-    /// Returns the address and port that the socket is bound to.
+    /// Returns the address and port to which the socket is bound.
     ///
     /// # Errors
     /// The kernel does not report them.
@@ -193,16 +193,16 @@ impl UdpListener {
 
     /// Returns the number of datagrams that the kernel has discarded because the queue was full.
     ///
-    /// The number is queried on demand (`SO_MEMINFO`), at no cost per packet. The kernel counts in
-    /// 32 bits.
+    /// The call asks the kernel (`SO_MEMINFO`), so there is no cost per packet. The kernel counts
+    /// in 32 bits.
     pub fn overflows(&self) -> u64 {
         const WORDS: usize = libc::SK_MEMINFO_DROPS as usize + 1;
         let words = options::read_array::<WORDS>(&self.socket, libc::SOL_SOCKET, libc::SO_MEMINFO);
         words.map_or(0, |words| u64::from(words[WORDS - 1]))
     }
 
-    /// Receives one batch without blocking, answers it, and sends all replies. A batch with nothing
-    /// received means that the queue is empty.
+    /// Receives one batch without blocking, answers it, and sends all replies. If the result has no
+    /// received datagrams, the queue is empty.
     ///
     /// # Errors
     /// Receiving fails for a reason other than an empty queue.
@@ -214,7 +214,8 @@ impl UdpListener {
         }
         let (mut next, mut replies) = (0, 0);
         while next < received {
-            // Catching panics costs as much for one datagram as for the whole batch.
+            // Panics are caught once for the whole batch, because this costs as much as catching
+            // them for one datagram.
             let answered = catch_unwind(AssertUnwindSafe(|| {
                 while next < received {
                     let place = next;
@@ -282,8 +283,8 @@ mod tests {
     use super::*;
     use std::net::UdpSocket;
 
-    /// Serves until `wanted` datagrams were received. On loopback they are queued as soon as they
-    /// are sent.
+    /// Serves until `wanted` datagrams were received. On loopback, datagrams are queued as soon as
+    /// they are sent.
     fn serve_echo(listener: &mut UdpListener, wanted: usize) -> Batch {
         let mut total = Batch::default();
         while total.received < wanted {
@@ -391,8 +392,8 @@ mod tests {
         }
     }
 
-    /// Checks that a reply of a socket bound to `bound` to a query sent to `asked` comes from
-    /// `asked`, both immediate and late.
+    /// Sends a query to the address `asked` of a socket bound to `bound`. Checks that an immediate
+    /// and a late reply come from `asked`.
     fn check_source(bound: &str, asked: &str) {
         let mut listener = UdpListener::bind(bound.parse().unwrap()).unwrap();
         let asked = SocketAddr::new(asked.parse().unwrap(), listener.local_addr().unwrap().port());

@@ -1,5 +1,5 @@
-//! Sockets towards upstream servers. They are connected, so the kernel drops datagrams from other
-//! addresses.
+//! Sockets for queries to upstream servers. They are connected, so the kernel drops datagrams from
+//! other addresses.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,13 +11,13 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use crate::options;
 
 /// Requested receive queue of one socket in bytes, which the kernel doubles. Thousands of sockets
-/// are open at once with a few answers outstanding each, so a flood at all of them must not pin
-/// much memory.
+/// may be open, each of which waits for a few answers, so a flood of datagrams to all of them must
+/// not occupy much memory.
 const RECEIVE_BUFFER: c_int = 24 << 10;
 
 /// A UDP socket that exchanges datagrams with one upstream from one local port.
 ///
-/// The send buffer keeps the system's size, because datagrams leave at once.
+/// The send buffer has the default size of the system, because datagrams are sent at once.
 #[derive(Debug)]
 pub struct UpstreamSocket {
     socket: Socket,
@@ -27,8 +27,8 @@ impl UpstreamSocket {
     /// Opens a socket from `local_port`, or from a port that the kernel chooses if it is 0.
     ///
     /// # Errors
-    /// `AddrInUse` if the port is taken: draw another one. Otherwise there is no route, no
-    /// permission or no file descriptor left.
+    /// `AddrInUse` if the port is in use: choose another port. Other errors mean that there is no
+    /// route, no permission or no free file descriptor.
     pub fn connect(remote: SocketAddr, local_port: u16) -> io::Result<Self> {
         let domain = Domain::for_address(remote);
         let kind = Type::DGRAM.nonblocking().cloexec();
@@ -50,7 +50,7 @@ impl UpstreamSocket {
     /// overhead for each datagram.
     ///
     /// # Errors
-    /// The kernel refuses it.
+    /// The kernel refuses this size.
     pub fn keep_octets(&self, octets: usize) -> io::Result<()> {
         let octets = c_int::try_from(octets).unwrap_or(c_int::MAX);
         options::set(&self.socket, libc::SOL_SOCKET, libc::SO_RCVBUF, octets)

@@ -1,9 +1,8 @@
-//! One system call for the sends or receives of many sockets, the only use of io_uring.
+//! Sends or receives on many sockets with one system call. This is the only use of io_uring.
 //!
-//! Nothing stays in flight: each operation carries `MSG_DONTWAIT`, so the kernel completes it
-//! during submission, and a call returns its results only when all of its operations have
-//! completed. Code of the caller runs before the first entry is queued and after the last result is
-//! taken, never between.
+//! No operation outlives its call: each has `MSG_DONTWAIT`, so the kernel completes it during
+//! submission, and the call returns when all operations are complete. Closures of the caller run
+//! only before the first operation is queued and after the last result is taken.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -13,10 +12,11 @@ use io_uring::{IoUring, opcode, squeue, types};
 /// Maximum number of operations per system call.
 pub const BATCH: usize = 64;
 
-/// Bytes received of one datagram. Longer ones are truncated.
+/// Maximum number of received bytes of a datagram. Longer datagrams are truncated.
 const RECEIVE_MAX: usize = 4096;
 
-/// The bytes of one datagram. The tail keeps the heads of all buffers out of one cache set.
+/// The bytes of one datagram. The padding at the end spreads the first bytes of the buffers over
+/// several sets of the cache.
 type Buffer = [u8; RECEIVE_MAX + 64];
 
 /// A ring with room for one batch, and its receive buffers.
@@ -29,10 +29,11 @@ pub struct SyscallBatch {
 }
 
 impl SyscallBatch {
-    /// Opens a ring. Returns `None` if the system lacks or forbids it: use plain calls then.
+    /// Opens a ring. Returns `None` if the system does not support or permit io_uring: use plain
+    /// calls then.
     pub fn new() -> Option<Self> {
         let ring = IoUring::new(BATCH as u32).ok()?;
-        // The octets are not zero, so that the pages are faulted in before the first answer
+        // The bytes are not zero, so that the system provides the pages before the first answer
         // arrives.
         let buffers = vec![[0xff; RECEIVE_MAX + 64]; BATCH].into_boxed_slice();
         let entries = Vec::with_capacity(BATCH);
@@ -42,7 +43,8 @@ impl SyscallBatch {
     /// Sends one message on each socket, at most [`BATCH`], and calls `sent` with the position and
     /// result of each.
     ///
-    /// A result is that of `send` on the socket. Messages beyond the batch are ignored.
+    /// Each result is what `send` on the socket would return. Messages beyond the batch are
+    /// ignored.
     ///
     /// # Errors
     /// The ring has failed, now or earlier. It is then unknown which messages were sent.
@@ -69,7 +71,8 @@ impl SyscallBatch {
     /// Receives one datagram from each socket, at most [`BATCH`], and calls `received` with the
     /// position and result of each.
     ///
-    /// A result is that of `recv` on the socket. Sockets beyond the batch are not read.
+    /// Each result is what `recv` on the socket would return. Sockets beyond the batch are not
+    /// read.
     ///
     /// # Errors
     /// The ring has failed, now or earlier. Datagrams may then be lost.
@@ -125,7 +128,7 @@ impl SyscallBatch {
     }
 }
 
-/// Returns the length, capped at `u32::MAX`. UDP refuses messages long before that.
+/// Returns the length, at most `u32::MAX`. UDP refuses far shorter messages.
 fn len_u32(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
