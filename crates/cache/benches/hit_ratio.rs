@@ -1,6 +1,6 @@
 //! The hit ratio of the packet cache compared with LRU and SLRU of equal entry counts, on Zipf
-//! traces with and without a flood of names that are asked for once. Hits of the flood do not
-//! count. Run with `cargo bench -p avocet-cache --bench hit_ratio`.
+//! traces with and without a flood of names that are requested only once. Requests of the flood do
+//! not count as hits. Run with `cargo bench -p avocet-cache --bench hit_ratio`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -37,12 +37,12 @@ fn trace(exponent: f64, flood_percent: u64) -> Vec<(u64, bool)> {
     (0..(WARM_UP + REQUESTS) as u64).map(request).collect()
 }
 
-/// A cache of names. The result `true` means that the name was cached. The call caches it.
+/// A cache of names. The function returns whether the name was cached, and stores the name.
 trait Cache {
     fn ask(&mut self, name: u64) -> bool;
 }
 
-/// Returns the hits in percent of the requests outside the flood.
+/// Returns the percentage of hits among the requests outside the flood.
 fn hit_ratio(cache: &mut impl Cache, trace: &[(u64, bool)]) -> f64 {
     let (mut hits, mut asked) = (0u64, 0u64);
     for (step, (name, is_flood)) in trace.iter().enumerate() {
@@ -100,7 +100,7 @@ impl Lru {
         true
     }
 
-    /// Inserts a name at the front and returns the evicted one.
+    /// Inserts a name at the front and returns the name that had to be evicted.
     fn push(&mut self, name: u64) -> Option<u64> {
         self.clock += 1;
         self.used_at.insert(name, self.clock);
@@ -122,7 +122,7 @@ impl Cache for Lru {
     }
 }
 
-/// A segmented LRU cache: one fifth on probation, four fifths protected.
+/// A segmented LRU cache: a fifth of the entries is on probation, four fifths are protected.
 struct Slru {
     probation: Lru,
     protected: Lru,

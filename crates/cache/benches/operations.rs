@@ -37,7 +37,7 @@ fn question(key: u64) -> [u8; 25] {
     bytes
 }
 
-/// Prints the median over the rounds of the nanoseconds per operation.
+/// Prints the nanoseconds per operation: the median of the rounds.
 fn measure(name: &str, mut operation: impl FnMut(u64)) {
     let mut step = 0;
     let mut rounds: Vec<f64> = (0..ROUNDS)
@@ -101,7 +101,7 @@ fn packets() {
     eprintln!("packets: a full cache takes {each:.1} bytes an entry, all memory counted");
 }
 
-/// The owner in a question.
+/// Returns the owner in a question.
 fn owner(question: &[u8; 25]) -> FoldedName<'_> {
     FoldedName::from_folded_unchecked(&question[..21])
 }

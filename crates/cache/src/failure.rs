@@ -16,7 +16,8 @@ use crate::{
 const FIRST_BACKOFF_SECS: u32 = 5;
 /// Longest backoff in seconds. RFC 9520 §3.2 forbids more than five minutes.
 const MAX_BACKOFF_SECS: u32 = 300;
-/// Seconds after the end of a backoff in which another failure still doubles it.
+/// Seconds after the end of a backoff for which the failure is remembered: another failure within
+/// this time doubles the backoff.
 const MEMORY_SECS: u32 = 300;
 const MEAN_ENTRY_BYTES: usize = 56;
 /// The longest question: a name of 255 octets, type and class.
@@ -90,7 +91,7 @@ impl FailureCache {
     }
 
     /// Records a failed resolution and returns its backoff in seconds. If the previous backoff has
-    /// not ended, the failed attempt began before it, so the backoff is not extended.
+    /// not ended, the failed attempt began before this backoff, so the backoff is not extended.
     pub fn record(&self, key: &FailureKey<'_>, ede: u16, now: u32) -> u32 {
         let backoff = match self.read(key) {
             Some(last) => match last.remaining(now) {
@@ -135,7 +136,7 @@ impl FailureCache {
         });
     }
 
-    /// Returns the counts of the cache and its memory.
+    /// Returns the counters of the cache and the size of its memory.
     pub fn stats(&self) -> StoreStats {
         self.store.stats()
     }

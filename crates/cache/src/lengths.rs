@@ -1,5 +1,6 @@
-//! The lengths of all names that were ever stored in a cache. If no name of an ancestor's length
-//! was stored, a look-up of the ancestor needs no access to the store.
+//! The lengths of all names that were ever stored in a cache. A look-up tries all ancestors of a
+//! name. If no stored name has the length of an ancestor, the look-up need not search for this
+//! ancestor.
 
 use avocet_wire::hash::HashKey;
 

@@ -1,8 +1,9 @@
 //! The packet cache: complete responses, stored ready to be sent again.
 //!
 //! Most queries that a resolver receives repeat a recent one. The packet cache answers them without
-//! assembling a message: a hit is one copy, a few patched fields and no decision. Its data is
-//! derived from other data, such as the [`crate::RrsetCache`], so any entry may be dropped.
+//! assembling a message: a hit copies the response and changes a few fields. Any entry may be
+//! dropped, because the server can make the response again from other data, such as the
+//! [`crate::RrsetCache`].
 //!
 //! # Entries
 //!
@@ -26,8 +27,8 @@
 //!
 //! - the question: folded QNAME, QTYPE and QCLASS;
 //! - the flags that change the content of a response: DO, CD and RD;
-//! - the client's profile, a small number for all facts that the policy distinguishes. Clients that
-//!   the policy treats alike share a profile and so share entries.
+//! - the client's profile, a small integer that represents all properties of a client that the
+//!   policy tests. Clients that the policy treats alike share a profile and so share entries.
 //!
 //! The caller computes a keyed hash over all three. The cache compares the full key as well, so a
 //! collision of hashes never returns a wrong response.
@@ -64,9 +65,9 @@
 //! and AD cleared. A hit takes no lock, allocates nothing and writes no shared memory except the
 //! entry's visit count, which saturates at three.
 //!
-//! A look-up whose question is not in the processor's cache waits for memory twice. A caller with a
-//! batch of queries hides that wait: it calls [`PacketCache::prefetch_index`] for each of them,
-//! then [`PacketCache::prefetch_entry`], and only then starts to look them up.
+//! If the entry of a question is not in the processor's cache, a look-up waits for memory twice. A
+//! caller with a batch of queries hides that wait: it calls [`PacketCache::prefetch_index`] for
+//! each of them, then [`PacketCache::prefetch_entry`], and only then starts to look them up.
 
 #[cfg(test)]
 mod tests;
@@ -83,7 +84,7 @@ use crate::{
 
 /// The octets before the question.
 const HEADER_BYTES: usize = 12;
-/// The highest TTL of a stale response (RFC 8767 §4), in seconds.
+/// Maximum TTL in a stale response, in seconds (RFC 8767 §4).
 pub const STALE_TTL_SECS: u32 = 30;
 /// Divisor of the validity of an entry. A popular entry is refreshed when less than this fraction
 /// of its validity remains.
@@ -94,7 +95,7 @@ const TRAILER_BYTES: usize = 5;
 const FEW_TTL_OFFSETS: usize = 32;
 const COUNT_BITS: u32 = 13;
 const MAX_TTL_OFFSETS: usize = (1 << COUNT_BITS) - 1;
-/// Expected number of ring bytes of an entry: those of an entry with one address record.
+/// Expected number of bytes of an entry in the store: an entry with one address record.
 const MEAN_ENTRY_BYTES: usize = 96;
 
 /// Bits of [`PacketKey::flags`] and of [`PacketMeta::flags`].
@@ -110,7 +111,7 @@ pub mod packet_flags {
     pub const STALE_OK: u8 = 1;
 }
 
-/// The key of an entry. The caller computes the keyed hash over all three parts.
+/// The key of an entry. The caller computes the keyed hash of its three fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketKey<'a> {
     /// The client's profile.
@@ -157,7 +158,7 @@ pub struct PacketMeta {
     pub flags: u8,
     /// The extended error (RFC 8914) to send with the response.
     pub ede: Option<u16>,
-    /// A number that the caller stores with the response.
+    /// A value that the caller stores with the response and gets back with a hit.
     pub note: u16,
 }
 
@@ -224,7 +225,8 @@ pub enum PacketLookup {
         /// Number of bytes that a buffer needs for the response.
         needed: usize,
     },
-    /// A response of an earlier epoch, which [`PacketCache::renew`] may move to the present one.
+    /// A response of an earlier epoch. [`PacketCache::renew`] may move the response to the current
+    /// epoch.
     Earlier,
     /// No usable response.
     Miss,
@@ -412,7 +414,7 @@ impl PacketCache {
         })
     }
 
-    /// Returns the counts of the cache and its memory.
+    /// Returns the counters of the cache and the size of its memory.
     pub fn stats(&self) -> StoreStats {
         self.store.stats()
     }
@@ -422,7 +424,7 @@ impl PacketCache {
         self.store.is_outlived(meta, now)
     }
 
-    /// Calls `visit` with each raw entry that `holds` accepts, for the snapshot.
+    /// Calls `visit` with each stored entry that `holds` accepts, as octets, for the snapshot.
     pub(crate) fn try_for_each<E>(
         &self,
         holds: impl Fn(&StoredPacket<'_>) -> bool,
@@ -515,7 +517,7 @@ fn clear_ad(response: &mut [u8]) {
     }
 }
 
-/// The parts of a payload that was copied to a buffer.
+/// The part of an entry after the message, in the caller's buffer.
 struct Trailer<'a> {
     response: &'a mut [u8],
     offsets: &'a [[u8; 2]],

@@ -30,7 +30,7 @@ const NXDOMAIN_TYPE: u16 = 0;
 const DNAME_TYPE: u16 = 39;
 /// The highest valid TTL. A TTL with the top bit set counts as zero (RFC 2181 §8).
 const MAX_WIRE_TTL: u32 = i32::MAX as u32;
-/// Expected number of ring bytes of an entry: those of an RRset of addresses.
+/// Expected number of bytes of an entry in the store: an RRset of addresses.
 const MEAN_ENTRY_BYTES: usize = 72;
 
 /// The key of an RRset.
@@ -59,13 +59,13 @@ pub enum Security {
     Secure = 4,
 }
 
-/// The feature that this server lacks, so that the validator treats signed data as insecure (RFC
-/// 4035 §5.2, RFC 9276 §3.2).
+/// What this server does not support of the DNSSEC of a zone, so that the validator treats signed
+/// data as insecure (RFC 4035 §5.2, RFC 9276 §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
-    /// The server supports the algorithm or the size of no key.
+    /// The server supports none of the keys: it lacks the algorithm or the key size.
     Algorithm = 1,
-    /// The server supports the digest type of no DS record.
+    /// The server supports the digest type of none of the DS records.
     Digest = 2,
     /// NSEC3 uses more iterations than the server supports.
     Iterations = 3,
@@ -83,7 +83,8 @@ pub enum Rank {
     NonAuthoritativeAnswer = 1,
     /// The data is from the authority section of an answer with AA.
     AuthoritativeAuthority = 2,
-    /// The data is from the answer section of an answer with AA, or is the denial in its place.
+    /// The data is from the answer section of an answer with AA, or the answer denies the data with
+    /// AA.
     AuthoritativeAnswer = 3,
 }
 
@@ -92,11 +93,11 @@ pub enum Rank {
 pub struct Provenance {
     /// The result of validation.
     pub security: Security,
-    /// The feature that the server lacks, if this is the reason why the data is insecure.
+    /// What the server does not support, if the data is insecure for this reason.
     pub unsupported: Option<Unsupported>,
     /// The section and kind of answer that the data comes from.
     pub rank: Rank,
-    /// Whether the query had DO set, so that signatures and proofs that are absent do not exist.
+    /// Whether the query had DO set. If so, missing signatures and proofs do not exist.
     pub asked_with_do: bool,
     /// Whether the query had CD set, so that an upstream may not have validated the data.
     pub asked_with_cd: bool,
@@ -183,7 +184,7 @@ pub struct ReadAt {
     pub stale_window: u32,
 }
 
-/// The relation of data to its TTL.
+/// The age of data in relation to its TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
     /// The data is within its TTL.
@@ -259,8 +260,8 @@ pub struct RrsetCache {
     store: Store,
     bounds: TtlBounds,
     hash_key: HashKey,
-    /// The lengths of the owners of all DNAMEs ever stored. The next field has those of all denied
-    /// names.
+    /// The lengths of the owners of all DNAME records that were ever stored, and of all names that
+    /// were ever denied. A look-up skips ancestors of other lengths.
     dnames: LengthsSeen,
     denied: LengthsSeen,
 }
@@ -364,8 +365,8 @@ impl RrsetCache {
     }
 
     /// Returns the NXDOMAIN of `owner` or of its nearest ancestor (RFC 8020 §2), and the length of
-    /// that name, a suffix of `owner`. The caller decides whether an unvalidated NXDOMAIN covers
-    /// names below its owner.
+    /// the denied name, which is a suffix of `owner`. The caller decides whether an unvalidated
+    /// NXDOMAIN covers names below its owner.
     pub fn covering_nxdomain<'b>(
         &self,
         owner: FoldedName<'_>,
@@ -391,8 +392,8 @@ impl RrsetCache {
         })
     }
 
-    /// Removes all sets and denials at `name`, and the NXDOMAIN entries of its ancestors, which
-    /// cover it. Returns the number of removed entries.
+    /// Removes all RRsets and denials at `name`, and the NXDOMAIN entries of its ancestors, because
+    /// they also deny `name`. Returns the number of removed entries.
     pub fn flush_name(&self, name: FoldedName<'_>) -> usize {
         self.store.retain(|meta, payload| {
             let Some(owner) = name::leading_name(payload) else { return false };
@@ -420,7 +421,7 @@ impl RrsetCache {
         })
     }
 
-    /// Returns the counts of the cache and its memory.
+    /// Returns the counters of the cache and the size of its memory.
     pub fn stats(&self) -> StoreStats {
         self.store.stats()
     }
@@ -430,7 +431,7 @@ impl RrsetCache {
         self.store.is_outlived(meta, now)
     }
 
-    /// Calls `visit` with the raw entries, for the snapshot.
+    /// Calls `visit` with each stored entry, as octets, for the snapshot.
     pub(crate) fn try_for_each<E>(
         &self,
         visit: impl FnMut(&Meta, &[u8]) -> Result<(), E>,
@@ -470,8 +471,9 @@ impl RrsetCache {
         self.store.insert(self.hash(key), &entry, |_, payload| is_at(key, payload), may_replace)
     }
 
-    /// Records the length of an owner. This happens before the insertion, so that a reader that
-    /// finds the entry also finds its length.
+    /// Records the length of the owner, if the key is that of a DNAME or an NXDOMAIN. The length is
+    /// recorded before the entry is inserted, because a look-up skips names of unrecorded lengths
+    /// and would not find the entry.
     fn note_length(&self, key: &RrsetKey<'_>) {
         match key.rtype {
             DNAME_TYPE => self.dnames.note(&key.owner),
@@ -505,9 +507,9 @@ impl RrsetCache {
         }
     }
 
-    /// Hashes the owner to a shard and two buckets. Type and class change only the tag. All entries
-    /// of an owner are thus in two buckets, so that the queried type, a CNAME and a denial are
-    /// looked up together.
+    /// Hashes the owner to a shard and two buckets. Type and class change only the tag. So all
+    /// entries of an owner are in two buckets, and one prefetch serves the look-ups of the queried
+    /// type, of a CNAME and of a denial.
     fn hash(&self, key: &RrsetKey<'_>) -> u64 {
         let rest = ((u64::from(key.rtype) << 16) | u64::from(key.class))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15);

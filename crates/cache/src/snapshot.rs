@@ -1,5 +1,5 @@
-//! Persistence of the caches across a restart. Packet cache and RRset cache are written to one
-//! stream. The caller names, syncs and renames the file.
+//! Saves the packet cache and the RRset cache, and loads them after a restart. Both are written to
+//! one stream. The caller names, syncs and renames the file.
 //!
 //! ```text
 //! start:  "AVOCACHE" | version u32 | saved at u64 | policy u64 | sources u64
@@ -36,11 +36,12 @@ pub struct SnapshotMoment {
     pub wall_now: u64,
     /// The same moment on the caches' clock.
     pub now: u32,
-    /// The current epoch. Loaded packets get this epoch.
+    /// The current epoch. Loaded responses get this epoch.
     pub epoch: u32,
-    /// A hash of policy and hosted zones. Packets are loaded only if it is unchanged since saving.
+    /// A hash of policy and hosted zones. Responses are loaded only if this hash is unchanged since
+    /// saving.
     pub policy: u64,
-    /// A hash of the servers from which names are resolved. RRsets are loaded only if it is
+    /// A hash of the servers from which names are resolved. RRsets are loaded only if this hash is
     /// unchanged since saving.
     pub sources: u64,
 }
@@ -62,7 +63,7 @@ pub struct SnapshotCounts {
 pub enum SnapshotError {
     /// Reading failed.
     Io(io::Error),
-    /// The file does not begin like a snapshot.
+    /// The file does not begin with the mark of a snapshot.
     NotASnapshot,
     /// The version is unsupported.
     Version(u32),
@@ -163,9 +164,9 @@ pub fn save(
     Ok(counts)
 }
 
-/// Checks the whole snapshot, then fills the caches from it. `packet_hash` is the hash that the
-/// caller looks packets up with. Entries never become younger: if the wall clock was set back, they
-/// keep the age that they had when they were saved.
+/// Checks the whole snapshot, then fills the caches from it. `packet_hash` is the hash with which
+/// the caller looks up responses. Entries never become younger: if the wall clock was set back,
+/// they keep the age that they had when they were saved.
 pub fn load<R: Read + Seek>(
     input: &mut R,
     packets: &PacketCache,
@@ -208,8 +209,8 @@ struct Head {
 struct SavedEntry {
     /// The time of storage, in seconds of the wall clock.
     stored_at: u64,
-    /// The properties of the entry. The field `stored_at` in them refers to the clock of an earlier
-    /// process.
+    /// The properties of the entry. In them, the field `stored_at` is a time on the clock of an
+    /// earlier process.
     meta: Meta,
 }
 

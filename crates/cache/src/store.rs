@@ -1,11 +1,12 @@
 //! The byte store of the caches: a concurrent map from a keyed hash and a key to bytes, in memory
-//! of fixed size, with S3-FIFO eviction.
+//! of fixed size, with S3-FIFO eviction: new entries are in a small ring, and entries that are read
+//! move to a main ring.
 //!
-//! All memory is reserved at construction, as zeroed pages that cost nothing until written, and
-//! divided into shards. Each shard has an index of 8-way buckets, a small and a main ring of words,
-//! and a ghost table. Reading takes no lock ([`shard`]); writing locks one shard ([`write`]). The
-//! store compares hashes. The caller's function `same` compares keys, because a key is a part of
-//! its payload: for example, a message contains its question.
+//! All memory is reserved at construction as zeroed pages, which cost nothing until they are
+//! written. It is divided into shards. Each shard has an index of 8-way buckets, a small and a main
+//! ring of words, and a ghost table. Reading takes no lock ([`shard`]); writing locks one shard
+//! ([`write`]). The store compares hashes. The caller's function `same` compares keys, because a
+//! key is a part of its payload: for example, a message contains its question.
 
 mod entry;
 mod ghost;
@@ -51,11 +52,11 @@ impl fmt::Display for BudgetTooSmall {
 
 impl std::error::Error for BudgetTooSmall {}
 
-/// The counts that writers make, and the memory of a store. Callers count hits and misses
+/// The counters that writers maintain, and the memory of a store. Callers count hits and misses
 /// themselves, because a shared counter would cost more than a look-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
-    /// Live entries.
+    /// Entries that can be found.
     pub entries: u64,
     /// Entries stored since the start, including those that replaced other entries.
     pub inserts: u64,
@@ -65,13 +66,13 @@ pub struct StoreStats {
     pub evicted_unvisited: u64,
     /// Entries evicted from the main ring.
     pub evicted_main: u64,
-    /// Entries evicted because both buckets of another key were full.
+    /// Entries evicted because a key had no free cell in its two buckets of the index.
     pub evicted_bucket: u64,
-    /// Entries dropped at the tail of a ring after their validity and the stale window had ended.
+    /// Entries dropped because their validity and the stale window had ended.
     pub outlived: u64,
-    /// Entries that writers examined in order to make room: the work of eviction.
+    /// Entries that writers examined to make room: the work of eviction.
     pub walked: u64,
-    /// Bytes in use: the index, the ghost table, and the words of the rings between tail and head.
+    /// Bytes in use: the index, the ghost table, and the used parts of the rings.
     pub bytes_used: usize,
     /// The memory budget in bytes. The total memory never exceeds it.
     pub bytes_limit: usize,
@@ -89,7 +90,7 @@ pub(crate) struct Store {
 pub(crate) struct StoreConfig {
     /// Maximum memory, in bytes.
     pub(crate) bytes: usize,
-    /// Expected ring bytes of an entry, which determine the size of the index.
+    /// Expected number of bytes of an entry in a ring, which determines the size of the index.
     pub(crate) mean_entry_bytes: usize,
     /// Seconds for which entries are kept after their validity.
     pub(crate) keep_secs: u32,
@@ -151,8 +152,8 @@ impl Store {
         self.shard(hash).remove(hash, same);
     }
 
-    /// Reports whether an entry must be dropped: its validity, and the time for which it is kept
-    /// afterwards, have ended.
+    /// Reports whether an entry must be dropped: its validity has ended, and so has the time for
+    /// which it is kept afterwards.
     pub(crate) fn is_outlived(&self, meta: &Meta, now: u32) -> bool {
         meta.is_outlived(now, self.keep_secs)
     }
@@ -198,7 +199,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the sums over all shards.
+    /// Returns the sums of the counters of all shards.
     pub(crate) fn stats(&self) -> StoreStats {
         let mut sum = StoreStats { bytes_limit: self.bytes_limit, ..StoreStats::default() };
         sum.bytes_used = size_of::<Store>();

@@ -209,7 +209,7 @@ fn stale_data_is_given_only_within_the_window_and_says_so() {
 
 #[test]
 fn a_negative_answer_lives_for_the_lesser_of_soa_ttl_and_minimum() {
-    // The SOA's MINIMUM is 600.
+    // The MINIMUM field of the SOA record is 600.
     for (soa_ttl, expected) in [(300, 300), (900, 600)] {
         let cache = cache();
         cache.insert_negative(&KEY, &negative(NegativeKind::Nodata, soa_ttl), 0);

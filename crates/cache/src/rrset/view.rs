@@ -1,4 +1,4 @@
-//! The layout of an RRset entry and the views that read it.
+//! The layout of an entry of the RRset cache, and the types that read an entry.
 //!
 //! ```text
 //! payload:   owner | type u16 | class u16 | body
@@ -137,7 +137,7 @@ pub(super) fn provenance_of(user: u32) -> Provenance {
 pub struct RrsetView<'a> {
     /// The source of the data.
     pub provenance: Provenance,
-    /// The relation of the data to its TTL.
+    /// The age of the data in relation to its TTL.
     pub freshness: Freshness,
     /// The TTL at insertion, in seconds.
     pub original_ttl: u32,
@@ -196,7 +196,8 @@ impl<'a> Iterator for Rdatas<'a> {
 pub struct NegativeView<'a> {
     /// The source of the data.
     pub provenance: Provenance,
-    /// The relation of the data to its TTL. The remaining seconds are the TTL of all its records.
+    /// The age of the data in relation to its TTL. The remaining seconds are the TTL of all its
+    /// records.
     pub freshness: Freshness,
     /// The TTL at insertion, in seconds.
     pub original_ttl: u32,

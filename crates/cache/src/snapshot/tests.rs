@@ -73,7 +73,8 @@ impl Caches {
         self.packets.insert(hash(&key), &key, &response, &[offset], &meta);
     }
 
-    /// Returns the remaining seconds (negative: seconds since the end) and the TTL in the message.
+    /// Returns the remaining seconds of the response (if negative, the seconds since its end), and
+    /// the TTL in the message.
     fn packet(&self, number: u8, now: u32, epoch: u32) -> Option<(i64, u32)> {
         let question = question(number);
         let key = PacketKey {
@@ -142,7 +143,7 @@ fn load_at(bytes: &[u8], at: &SnapshotMoment) -> (Caches, Result<SnapshotCounts,
 
 #[test]
 fn entries_come_back_as_old_as_the_time_between_makes_them() {
-    // The monotonic clock has restarted and is below the ages.
+    // The monotonic clock has started again, and its time is lower than the ages of the entries.
     let at =
         SnapshotMoment { wall_now: SAVED.wall_now + 30, now: 7, epoch: 1, policy: 42, sources: 6 };
     let (caches, counts) = load_at(&saved(), &at);

@@ -5,8 +5,8 @@
 //! word 1: stored_at (32) | valid_for (32)
 //! word 2: epoch (32) | user (32)
 //! ```
-//! The key is part of the payload, at a place only the caller knows. When the ring frees an entry,
-//! the low half of the hash shows in which two buckets the entry is.
+//! The key is a part of the payload, and only the caller knows where. When a ring frees an entry,
+//! the low half of the hash determines the two buckets of the index that may refer to the entry.
 
 use crate::sync::{AtomicU64, Ordering};
 

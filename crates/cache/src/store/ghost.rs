@@ -1,7 +1,7 @@
-//! Fingerprints of keys that left the small ring unvisited (S3-FIFO's ghost queue). If such a key
-//! is stored again soon, it is stored in the main ring immediately. Each word is a queue of four
-//! 16-bit fingerprints. A false match admits one entry in several thousand to the main ring too
-//! early.
+//! Fingerprints of keys whose entries were evicted from the small ring without having been read
+//! (the ghost queue of S3-FIFO). If such a key is stored again soon, it is stored in the main ring
+//! immediately. Each word is a queue of four 16-bit fingerprints. Because of false matches, one
+//! entry in several thousand is stored in the main ring too early.
 
 use crate::store::slot::Tag;
 
@@ -48,7 +48,7 @@ impl Ghost {
     }
 }
 
-/// Returns a fingerprint of the key. It is never zero, because zero marks a free place.
+/// Returns a fingerprint of the key. It is never zero, because zero marks free space.
 fn fingerprint(low: u32, tag: Tag) -> u64 {
     let mixed = u64::from(low.wrapping_mul(0x85eb_ca6b) >> 16) ^ tag.number();
     mixed.max(1)

@@ -1,12 +1,12 @@
-//! The bookkeeping of one byte ring: entries are written at the head, freed at the tail, and never
-//! wrap around the end.
+//! The positions of head and tail in one byte ring: entries are written at the head and freed at
+//! the tail. No entry extends over the end of the ring.
 //!
 //! ```text
 //! in one piece:   [ free | tail ... head | free ]
 //! wrapped:        [ ... head | free | tail ... wrap | lost ]
 //! ```
-//! If head and tail are equal, a wrapped ring is full, and a ring in one piece is empty. The words
-//! lost after `wrap` become available again in the next lap.
+//! If head and tail are equal, a wrapped ring is full, and a ring in one piece is empty. The unused
+//! words after `wrap` are available again in the next lap (round).
 
 use super::slot::Spot;
 
@@ -34,7 +34,7 @@ impl Ring {
         self.wrap.is_none() && self.head == self.tail
     }
 
-    /// Returns the words between tail and head, including those of dead entries.
+    /// Returns the number of words between tail and head, including those of dead entries.
     pub(super) fn used_words(&self) -> usize {
         match self.wrap {
             Some(wrap) => wrap - self.tail + self.head,

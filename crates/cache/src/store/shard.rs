@@ -1,6 +1,6 @@
 //! One shard: an index, two rings of words, and the reading side of the slot protocol.
 //!
-//! A key has two buckets of eight cells, a cache line each. A reader
+//! A key has two buckets of eight cells; a bucket fills a cache line. A reader
 //! 1. loads a cell (acquire) whose tag is the key's,
 //! 2. copies the entry's words (relaxed),
 //! 3. issues an acquire fence and loads the cell again. If the cell is unchanged except for its
@@ -34,7 +34,8 @@ const LINE_WORDS: usize = CACHE_LINE / size_of::<u64>();
 const PREFETCHED_LINES: usize = 3;
 /// Number of bytes of an index cell together with its share of the ghost table.
 const CELL_BYTES: usize = 10;
-/// Number of times that a reader starts again because of the writer before it reports a miss.
+/// Number of times that a reader starts again because a writer has changed the entry. After that,
+/// the look-up reports a miss.
 const READ_ATTEMPTS: usize = if cfg!(loom) { 2 } else { 64 };
 /// Number of bytes at the start of a payload that include the whole key. The writer passes only
 /// these bytes to `same`.
@@ -62,7 +63,7 @@ impl Geometry {
         Geometry { buckets, ghost_words, small_words: words / 10, main_words: words - words / 10 }
     }
 
-    /// Returns the bytes of a shard with these sizes.
+    /// Returns the number of bytes of a shard with these sizes.
     pub(super) fn bytes(&self) -> usize {
         let words =
             self.buckets * WAYS + WAYS + self.ghost_words + self.small_words + self.main_words;
@@ -76,7 +77,8 @@ impl Geometry {
     }
 }
 
-/// A wrapper that keeps data that writers change on other cache lines than data that readers use.
+/// A wrapper that keeps data that writers change and data that readers use on different cache
+/// lines.
 #[repr(align(128))]
 pub(super) struct Padded<T>(T);
 
@@ -86,7 +88,7 @@ pub(crate) struct FoundEntry {
     pub(crate) meta: Meta,
     /// Number of bytes of the payload. Fewer bytes may have been copied.
     pub(crate) len: usize,
-    /// Whether the entry was read before, since it was stored or last moved.
+    /// Whether the entry was read since it was stored or last moved.
     pub(crate) visited: bool,
 }
 
@@ -128,13 +130,13 @@ impl Shard {
         (0..count).map(shard).collect()
     }
 
-    /// Locks the state of the writer. Ignores poisoning, because a panic while the lock is held
-    /// leaves at most one unusable entry.
+    /// Locks the state of the writer. Ignores that a writer has panicked with the lock, because
+    /// this leaves at most one unusable entry.
     pub(super) fn lock(&self) -> MutexGuard<'_, Writer> {
         self.writer.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Returns the first cells of the two buckets of a key.
+    /// Returns the index of the first cell of each of the two buckets of a key.
     #[inline]
     pub(super) fn buckets_of(&self, low: u32) -> [usize; 2] {
         let count = self.geometry.buckets as u64;
@@ -143,18 +145,18 @@ impl Shard {
         [start(low), start(low.wrapping_mul(0x9e37_79b1))]
     }
 
-    /// Returns the first cells of all buckets.
+    /// Returns the index of the first cell of each bucket.
     pub(super) fn bucket_starts(&self) -> impl Iterator<Item = usize> + use<> {
         (self.index_start..).step_by(WAYS).take(self.geometry.buckets)
     }
 
-    /// Returns the cells of the bucket at `start`.
+    /// Returns the cells of the bucket whose first cell is `start`.
     #[inline]
     pub(super) fn bucket(&self, start: usize) -> &[AtomicU64] {
         self.index.get(start..start + WAYS).unwrap_or_default()
     }
 
-    /// Prefetches the index lines of a key.
+    /// Prefetches the cache lines of a key's buckets.
     #[inline]
     pub(super) fn prefetch_index(&self, hash: u64) {
         for start in self.buckets_of(hash as u32) {
@@ -258,7 +260,7 @@ impl Shard {
     }
 }
 
-/// An error: the writer was changing an entry with the same tag as the key.
+/// An error: a writer was changing an entry with the same tag as the key.
 struct Disturbed;
 
 #[inline]

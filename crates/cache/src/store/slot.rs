@@ -7,9 +7,9 @@
 //! +------------+--------+------------+------------------------+------+-----------+
 //! ```
 //! `lap` counts the rounds of the ring. `gen` counts how often the entry was overwritten in place
-//! within a lap. Offset, lap and generation together identify one writing of one entry: a reader
-//! that sees the same slot before and after its copy has copied that writing, unless the ring made
-//! exactly a multiple of 32,768 rounds in between.
+//! within a lap. Offset, lap and generation together identify one version of an entry: if a reader
+//! sees the same slot before and after its copy, it has copied this version, unless the ring has
+//! made a multiple of 32,768 rounds in between.
 //!
 //! `visits` counts reads up to three, as S3-FIFO prescribes.
 //!
@@ -41,7 +41,7 @@ impl Tag {
         Tag(((hash >> 32) << TAG_SHIFT) & TAG_MASK)
     }
 
-    /// Returns the tag as a small number.
+    /// Returns the tag as an integer.
     pub(super) fn number(self) -> u64 {
         self.0 >> TAG_SHIFT
     }
@@ -52,7 +52,7 @@ impl Tag {
 pub(super) struct Spot {
     /// The position, in words from the start of the shard's memory.
     pub(super) offset: usize,
-    /// The number of the lap. Only the low 15 bits are kept.
+    /// The count of laps. Only the low 15 bits are kept.
     pub(super) lap: u64,
 }
 
@@ -97,7 +97,7 @@ impl Slot {
         ((self.0 >> OFFSET_SHIFT) as usize) & (MAX_RING_WORDS - 1)
     }
 
-    /// Reports whether both slots refer to the same writing of the same entry. Visits are ignored.
+    /// Reports whether both slots refer to the same version of an entry. Visits are ignored.
     #[inline]
     pub(super) fn is_same_writing(self, other: Slot) -> bool {
         (self.0 ^ other.0) & !VISITS_MASK == 0
@@ -113,8 +113,8 @@ impl Slot {
         Slot((self.0 & TAG_MASK) | VISITS_MASK)
     }
 
-    /// Returns the slot after a rewrite of its words in place. Returns `None` if the generations of
-    /// this lap are used up, so that the entry must move.
+    /// Returns the slot after its words are overwritten in place. Returns `None` if the generations
+    /// of this lap are used up, so that the entry must move.
     pub(super) fn rewritten(self) -> Option<Slot> {
         if self.0 & GENERATION_MASK == GENERATION_MASK {
             return None;

@@ -22,7 +22,7 @@ impl Random {
     }
 }
 
-/// Applies the finaliser of splitmix64.
+/// Hashes a key with the last step of splitmix64.
 pub(super) fn hash_of(key: u64) -> u64 {
     let mixed = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -262,7 +262,7 @@ fn making_room_walks_few_entries_an_insertion() {
     let mut random = Random(9);
     for key in 0..300_000u64 {
         put(&store, hash_of(key), key, &[1; 40]);
-        // Keeps most of the cache visited, the worst case for reinsertion.
+        // Most entries have been read, which is the worst case for moving entries to the head.
         for _ in 0..8 {
             let recent = key - random.below(9_000).min(key);
             read(&store, hash_of(recent), recent);

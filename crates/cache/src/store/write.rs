@@ -29,8 +29,8 @@ const REINSERTED_PER_INSERT: u32 = 64;
 /// Maximum number of empty cells in the first bucket of a key at which the key uses the bucket with
 /// more empty cells.
 const SPARE_CELLS: u32 = 2;
-/// Maximum number of dead or outlived entries that the main ring frees to make room for an
-/// unvisited entry.
+/// Maximum number of entries that are dead, or too old even for stale answers, that the main ring
+/// frees to make room for an unvisited entry.
 const RECLAIMED_PER_MOVE: u32 = 8;
 
 /// The result of an insertion.
@@ -45,7 +45,7 @@ pub enum Inserted {
     Refused,
 }
 
-/// The counts that the writer of a shard makes. All counts except `entries` only grow.
+/// The counters that the writer of a shard maintains. All counters except `entries` only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ShardCounts {
     pub(super) entries: u64,

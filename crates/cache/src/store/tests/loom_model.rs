@@ -73,7 +73,7 @@ fn loom_an_entry_that_goes_to_main_is_read_whole_or_not_at_all() {
 const OVERLAPPING: Geometry =
     Geometry { buckets: 1, ghost_words: 1, small_words: 16, main_words: 13 };
 
-/// Stores `count` payload words, each with the key and its own number.
+/// Stores `count` payload words, each with the key and the index of the word.
 fn put_numbered(shard: &Shard, key: u8, count: u8) {
     let payload: Vec<u8> = (0..count).flat_map(|number| [key, number, 0, 0, 0, 0, 0, 0]).collect();
     let entry = EntryParts { meta: META, parts: [&payload, &[]] };
@@ -95,7 +95,7 @@ fn loom_an_entry_moved_onto_its_own_words_is_not_seen_half_done() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(1);
     model.max_branches = 10_000;
-    // This number of relaxed loads has too many outcomes to explore them all.
+    // So many relaxed loads have too many outcomes to explore them all.
     model.max_permutations = Some(50_000);
     model.check(|| {
         let shard = Arc::new(Shard::several(1, OVERLAPPING, 0).into_vec().remove(0));
