@@ -1,10 +1,10 @@
-//! Aggressive use of cached denials (RFC 8198, RFC 8020): answers for names that were never asked
-//! for, derived from the cached NSEC or NSEC3 records of their zone.
+//! Aggressive use of cached denials (RFC 8198, RFC 8020): answers for names that were never
+//! queried, derived from the cached NSEC or NSEC3 records of their zone.
 //!
 //! The caller starts without records, looks up the record that matches or covers the missing name,
-//! and calls again with it, until the result is no longer [`Synthesis::Missing`]. NSEC takes two
-//! steps, NSEC3 one step per label and two more. [`Proof::with_hashes`] avoids hashing names
-//! repeatedly.
+//! and calls again with it, until the result is no longer [`Synthesis::Missing`]. With NSEC this
+//! takes at most two records, with NSEC3 one record per label and two more. [`Proof::with_hashes`]
+//! avoids hashing names repeatedly.
 
 use avocet_wire::{NameBuf, Rtype, name};
 
@@ -15,7 +15,7 @@ use crate::nsec3::Nsec3;
 use crate::types::TypeMap;
 use crate::verdict::Reason;
 
-/// The result of a synthesis.
+/// The result of an attempt to derive an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Synthesis {
     /// An NXDOMAIN or NODATA, to be sent with the zone's SOA record.
@@ -25,7 +25,7 @@ pub enum Synthesis {
     Wildcard(Denial),
     /// The cache must also supply the record that matches or covers this name.
     Missing(NameBuf),
-    /// The authoritative servers must be asked: the name exists and has the type, or belongs to
+    /// The authoritative servers must be queried: the name exists and has the type, or belongs to
     /// another zone, or the zone uses opt-out.
     Ask,
 }
@@ -154,8 +154,8 @@ impl<'a> Proof<'a> {
     fn first_unknown(&mut self, qname: &[u8], budget: &mut Budget) -> Result<Synthesis, Reason> {
         let zone = self.zone();
         for wire in name::ancestors(qname).take_while(|wire| name::is_under(wire, zone)) {
-            // An existing name ends the search: the names below it belong to another zone, or the
-            // type exists.
+            // If a name exists, the search ends: either the names below it belong to another zone,
+            // or the type exists.
             if self.types_at(wire, budget)?.is_some() {
                 return Ok(Synthesis::Ask);
             }

@@ -1,7 +1,8 @@
 //! Signature algorithms and the verification of signatures (RFC 8624, RFC 9904, RFC 9905).
 //!
 //! The cryptographic library lacks Ed448, and ML-DSA has no number in the registry of DNSSEC
-//! algorithms. Zones signed only with these are insecure, as for any unknown algorithm.
+//! algorithms. Zones that are signed only with these two are insecure, as with any unknown
+//! algorithm.
 
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519,
@@ -14,8 +15,8 @@ use aws_lc_rs::signature::{
 pub const MIN_RSA_BITS: usize = 1024;
 /// Maximum number of bits of an RSA modulus (RFC 5702 §2.1). Larger ones cost too much.
 pub const MAX_RSA_BITS: usize = 4096;
-/// Maximum number of bits of an RSA exponent: 2^32 + 1 is the largest in use, and long exponents
-/// make verification costly.
+/// Maximum number of bits of an RSA exponent. The largest exponent in use is 2^32 + 1, and longer
+/// exponents make verification costly.
 const MAX_RSA_EXPONENT_BITS: usize = 33;
 /// The prefix of an uncompressed curve point, which DNSKEY omits (RFC 6605 §4).
 const UNCOMPRESSED: u8 = 4;
@@ -71,7 +72,7 @@ impl Policy {
     }
 }
 
-/// The usability of a public key.
+/// Whether a public key can be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum KeyForm {
     Usable,
@@ -96,7 +97,7 @@ impl Algorithm {
         })
     }
 
-    /// Classifies a public key in the form that DNSKEY holds it.
+    /// Classifies a public key in the form of a DNSKEY record.
     pub(crate) fn form_of(self, key: &[u8]) -> KeyForm {
         let has_length =
             |length| if key.len() == length { KeyForm::Usable } else { KeyForm::Malformed };

@@ -77,7 +77,7 @@ impl Anchor {
     /// Parses a DS or DNSKEY record in presentation form, with optional TTL, class and comment.
     ///
     /// # Errors
-    /// The problem with the text.
+    /// The reason why the text is not a trust anchor.
     pub fn parse(line: &str) -> Result<Self, AnchorError> {
         // The data of neither type contains this character.
         let line = line.split(';').next().unwrap_or_default();
@@ -149,7 +149,7 @@ impl Anchor {
         }
     }
 
-    /// Returns whether this anchor trusts each key that `other` trusts. A DNSKEY anchor does so for
+    /// Returns whether this anchor trusts each key that `other` trusts. A DNSKEY anchor covers the
     /// DS anchors of its key.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
@@ -194,8 +194,8 @@ impl Anchors {
         self.anchors.iter()
     }
 
-    /// Returns the lowest zone with an anchor that is `wire` or an ancestor of it. Without such a
-    /// zone, returns `None`: the name is indeterminate, which is treated as insecure (RFC 4035
+    /// Returns the lowest zone that has an anchor and is `wire` or an ancestor of it. Without such
+    /// a zone, returns `None`: the name is indeterminate, which is treated as insecure (RFC 4035
     /// §4.3).
     #[must_use]
     pub fn closest(&self, wire: &[u8]) -> Option<&FoldedNameBuf> {

@@ -8,31 +8,32 @@ use std::fmt;
 
 use crate::verdict::Reason;
 
-/// Signature checks for the records of one message. A message with a proof of NXDOMAIN needs five.
+/// Maximum number of signature checks for the records of one message. A message with a proof of
+/// NXDOMAIN needs five.
 pub const MAX_MESSAGE_SIGNATURE_CHECKS: u32 = 16;
-/// Signature checks for one client query. A CNAME chain through four uncached zones needs about
-/// fifty.
+/// Maximum number of signature checks for one client query. A CNAME chain through four uncached
+/// zones needs about fifty.
 pub const MAX_SIGNATURE_CHECKS: u32 = 64;
-/// Failed signature checks for one client query. Honest zones cause none, except when key tags
-/// collide.
+/// Maximum number of failed signature checks for one client query. Honest zones cause none, except
+/// when key tags collide.
 pub const MAX_SIGNATURE_FAILURES: u32 = 4;
-/// Names hashed for NSEC3 for one client query. The deepest names in use, those of IPv6 reverse
-/// zones, have 34 labels.
+/// Maximum number of names that are hashed for NSEC3 for one client query. The deepest names in
+/// use, those of IPv6 reverse zones, have 34 labels.
 pub const MAX_NSEC3_HASHES: u32 = 64;
-/// Keys with the same tag and algorithm that are tried for a signature.
+/// Maximum number of keys with the same tag and algorithm that are tried for a signature.
 pub const MAX_COLLIDING_KEYS: u32 = 2;
-/// DS records of a delegation that are tried.
+/// Maximum number of DS records of a delegation that are tried.
 pub const MAX_DS_RECORDS: u32 = 8;
-/// Records of a DNSKEY RRset.
+/// Maximum number of records of a DNSKEY RRset.
 pub const MAX_DNSKEYS: u32 = 64;
-/// RRSIG records of an RRset that are examined.
+/// Maximum number of RRSIG records of an RRset that are examined.
 pub const MAX_RRSIGS: u32 = 32;
-/// Records of an RRset that can be verified.
+/// Maximum number of records of an RRset that can be verified.
 pub const MAX_RRSET_RECORDS: usize = 256;
-/// Number of octets of record data of an RRset that can be verified.
+/// Maximum number of octets of record data of an RRset that can be verified.
 pub const MAX_RRSET_OCTETS: usize = 65_535;
-/// NSEC and NSEC3 records of one proof. Honest proofs have up to four, or five together with a
-/// referral's.
+/// Maximum number of NSEC and NSEC3 records of one proof. Honest proofs have up to four, or five
+/// together with the proof of a referral.
 pub const MAX_DENIAL_RECORDS: u32 = 32;
 
 /// A limit that was reached.
@@ -102,13 +103,13 @@ impl fmt::Display for Limit {
 /// The limits on the validation work for one client query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Signature checks between two calls of [`Budget::begin_message`].
+    /// Maximum number of signature checks between two calls of [`Budget::begin_message`].
     pub message_signature_checks: u32,
-    /// Signature checks in total.
+    /// Maximum number of signature checks in total.
     pub signature_checks: u32,
-    /// Failed signature checks.
+    /// Maximum number of failed signature checks.
     pub signature_failures: u32,
-    /// Names hashed.
+    /// Maximum number of hashed names.
     pub nsec3_hashes: u32,
 }
 

@@ -17,8 +17,8 @@
 //!
 //! # One link
 //!
-//! [`zone_keys`] checks one link. Its input is the child's DNSKEY RRset and a [`Trust`], the
-//! grounds on which keys of that RRset are trusted: DS records that the parent's keys verified, or
+//! [`zone_keys`] checks one link. Its input is the child's DNSKEY RRset and a [`Trust`]: the data
+//! by which keys of this RRset are trusted, either DS records that the parent's keys verified, or
 //! trust anchors. It proceeds in three steps.
 //!
 //! 1. It selects the usable DS records. A DS record counts if its algorithm and its digest type are
@@ -34,7 +34,7 @@
 //! # Where a chain ends
 //!
 //! A chain that does not reach the data ends in one of three ways. The distinction between the
-//! first two is what protects against downgrades:
+//! first two protects against downgrades:
 //!
 //! - *Insecure*: the zone above proves that the delegation has no DS records, or each DS record
 //!   refers to an algorithm, digest or key size that is not supported. The zone is then treated as
@@ -44,16 +44,16 @@
 //! - *Indeterminate*: no trust anchor covers the name.
 //!
 //! An attacker on the path can remove keys and signatures but cannot forge a DS RRset. Therefore a
-//! missing key never makes a zone insecure. In particular an unsupported key size counts only if
-//! every DS record leads to a key in the RRset and none to one of supported size: otherwise the
-//! attacker might have removed the supported key.
+//! missing key never makes a zone insecure. In particular, unsupported key sizes make a zone
+//! insecure only if every DS record matches a key in the RRset and all of these keys have
+//! unsupported sizes. Otherwise an attacker might have removed a supported key.
 //!
 //! # Lifetime
 //!
 //! A chain is valid for the shortest lifetime of its parts. [`ZoneKeys::lifetime_secs`] covers the
-//! TTL and the signatures of the DNSKEY RRset as well as the lifetime of the trust it is based on,
-//! so the caller may keep the keys of a zone for that long and start the next chain at the deepest
-//! zone it has keys for.
+//! TTL and the signatures of the DNSKEY RRset as well as the lifetime of the [`Trust`]. The caller
+//! may keep the keys of a zone for this time, and start the next chain at the deepest zone whose
+//! keys it has.
 //!
 //! # Bounds
 //!
@@ -72,11 +72,10 @@ use crate::rrset::{Context, Rrset};
 use crate::verdict::Reason;
 use crate::{label, signature};
 
-/// The digest type that is ignored if there are better ones (RFC 4509 §3).
+/// The digest type that is ignored if there are other digest types (RFC 4509 §3).
 const SHA1: u8 = 1;
 
-/// The grounds on which keys of a zone are trusted: the data of verified DS records, or trust
-/// anchors.
+/// The data by which keys of a zone are trusted: verified DS records, or trust anchors.
 #[derive(Clone, Copy, Debug)]
 pub struct Trust<'a> {
     /// DS record data.
@@ -143,8 +142,8 @@ pub struct ZoneKeys {
 }
 
 impl ZoneKeys {
-    /// Returns keys that the caller trusts without a DNSKEY RRset, for example those of a signer
-    /// before it publishes them. Returns `None` if `zone` is not a name. Keys that cannot be used
+    /// Returns keys that the caller trusts without a DNSKEY RRset, such as the keys of a signer
+    /// that are not published yet. Returns `None` if `zone` is not a name. Keys that cannot be used
     /// are left out.
     #[must_use]
     pub fn trusted(zone: &[u8], dnskeys: &[&[u8]], context: &Context) -> Option<Self> {
@@ -220,11 +219,12 @@ fn usable_ds<'a>(ds: &[&'a [u8]], policy: Policy) -> Result<Vec<Ds<'a>>, Reason>
     Ok(usable)
 }
 
-/// Verifies the DNSKEY RRset of a zone on the given grounds of trust, and returns the zone's keys.
+/// Verifies the DNSKEY RRset of a zone, whose keys are trusted because of `trust`, and returns the
+/// zone's keys.
 ///
 /// # Errors
-/// An insecure reason if every ground of trust refers to an unsupported algorithm, digest or key
-/// size. A bogus reason if no key matches, or no matching key signed the RRset.
+/// An insecure reason if all DS records and anchors refer to an unsupported algorithm, digest or
+/// key size. A bogus reason if no key matches them, or no matching key has signed the RRset.
 pub fn zone_keys(
     dnskeys: &Rrset<'_>,
     trust: &Trust<'_>,
@@ -256,7 +256,7 @@ pub fn zone_keys(
     })
 }
 
-/// Removes duplicates, which must not count as colliding tags.
+/// Removes duplicates: a repeated key must not count as a collision of key tags.
 fn distinct(keys: impl Iterator<Item = ZoneKey>) -> Vec<ZoneKey> {
     let mut out = Vec::new();
     for key in keys {
@@ -270,9 +270,9 @@ fn distinct(keys: impl Iterator<Item = ZoneKey>) -> Vec<ZoneKey> {
 /// Returns the entry keys: the keys that match a DS record or a trust anchor.
 ///
 /// # Errors
-/// [`Reason::UnsupportedKeySize`] only if each DS record and anchor leads to a key and none to one
-/// of supported size. If one of them leads to no key, that key may have been removed in transit
-/// (RFC 4035 §5.2).
+/// [`Reason::UnsupportedKeySize`] only if each DS record and anchor matches a key, and all these
+/// keys have unsupported sizes. If a DS record or anchor matches no key, an attacker may have
+/// removed the key (RFC 4035 §5.2).
 fn entry_keys(
     zone: &NameBuf,
     keys: &[Dnskey<'_>],
@@ -310,8 +310,8 @@ fn entry_keys(
 /// The entry keys that were found.
 struct Entries {
     keys: Vec<ZoneKey>,
-    /// The reason if no entry key was found. A fault of the zone takes precedence over missing
-    /// support.
+    /// The reason why no entry key was found. A fault of the zone takes precedence over an
+    /// unsupported algorithm or key size.
     fault: Option<Reason>,
 }
 

@@ -1,9 +1,8 @@
 //! Denial of existence: the combined proof of NSEC and NSEC3 records (RFC 4035 §5.4, RFC 5155 §8,
 //! RFC 6840 §4).
 //!
-//! A proof first looks for the record that states the required fact, and verifies only that
-//! record's signature. Irrelevant records therefore cost nothing. One proof never mixes NSEC and
-//! NSEC3.
+//! A proof first finds the record that states the required fact, and verifies the signature of this
+//! record only. Irrelevant records therefore cost nothing. One proof never mixes NSEC and NSEC3.
 
 mod by_nsec;
 mod by_nsec3;
@@ -44,12 +43,12 @@ pub struct Denial {
     pub is_opt_out: bool,
     /// The longest existing name that is the name or an ancestor of it.
     pub closest_encloser: NameBuf,
-    /// Lifetime in seconds: the lowest of all records in the proof.
+    /// Lifetime in seconds: the lowest lifetime of the records in the proof.
     pub lifetime_secs: u32,
 }
 
 impl Denial {
-    /// Returns secure, or insecure if the proof relies on opt-out.
+    /// Returns whether the denied data is secure, or insecure because the proof relies on opt-out.
     #[must_use]
     pub const fn verdict(&self) -> Verdict {
         if self.is_opt_out { Verdict::Insecure } else { Verdict::Secure }
@@ -59,7 +58,7 @@ impl Denial {
 /// The status of a name without DS records, as stated by the zone above it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DelegationKind {
-    /// A delegation to an unsigned zone: insecure from there on.
+    /// A delegation to an unsigned zone: data at and below the name is insecure.
     Unsigned,
     /// The name is in an opt-out range, so data there is insecure.
     OptOut,
@@ -76,17 +75,16 @@ pub struct Delegation {
     pub lifetime_secs: u32,
 }
 
-/// The source of the records in a proof.
+/// Where the records of a proof come from.
 #[derive(Clone, Copy)]
 enum RecordSource<'a> {
     /// A message. Signatures are verified when a record is needed.
     Signed(&'a ZoneKeys, Context),
-    /// The cache, with secure records of one zone.
+    /// The cache, which has verified the records of the zone.
     Cached,
 }
 
-/// A record with its RRset and, once the record was needed, the result of its verification: its
-/// lifetime.
+/// A record with its RRset, and the lifetime of the record once it has been verified.
 struct HeldRecord<'a, R> {
     record: R,
     rrset: Rrset<'a>,
@@ -152,7 +150,7 @@ impl Hashes {
     /// Hashes a name, unless it was hashed before with the same parameters.
     ///
     /// # Errors
-    /// Those of [`Parameters::hash`].
+    /// The errors of [`Parameters::hash`].
     pub fn hash(
         &mut self,
         parameters: &Parameters<'_>,
@@ -188,15 +186,15 @@ pub struct Proof<'a> {
 
 impl<'a> Proof<'a> {
     /// Creates a proof from a message. `rrsets` is the whole authority section or at least its NSEC
-    /// and NSEC3 RRsets. Other types are ignored, and so are records that may come from a zone
-    /// other than that of the keys.
+    /// and NSEC3 RRsets. Records of other types are ignored, and so are records that may come from
+    /// another zone than the keys.
     #[must_use]
     pub fn signed(rrsets: &'a [Rrset<'a>], keys: &'a ZoneKeys, context: &Context) -> Self {
         Self::read(rrsets, keys.zone().wire(), RecordSource::Signed(keys, *context))
     }
 
-    /// Creates a proof from cached NSEC or NSEC3 RRsets of a zone, verified and with their TTLs
-    /// counted down.
+    /// Creates a proof from cached NSEC or NSEC3 RRsets of a zone. They must be verified, and have
+    /// their remaining TTLs.
     #[must_use]
     pub fn cached(rrsets: &'a [Rrset<'a>], zone: &'a [u8]) -> Self {
         Self::read(rrsets, zone, RecordSource::Cached)
@@ -281,11 +279,11 @@ impl<'a> Proof<'a> {
         }
     }
 
-    /// Proves that a name lacks a type: for the name itself, an empty non-terminal, or its
-    /// wildcard.
+    /// Proves that a name lacks a type: the name itself has no such records, is an empty
+    /// non-terminal, or matches a wildcard without the type.
     ///
     /// # Errors
-    /// Those of [`Proof::nxdomain`].
+    /// The errors of [`Proof::nxdomain`].
     pub fn nodata(
         &mut self,
         qname: &[u8],
@@ -298,11 +296,11 @@ impl<'a> Proof<'a> {
         }
     }
 
-    /// Proves that a wildcard applies to a name (RFC 4035 §5.3.4). `closest_encloser` is that of
+    /// Proves that a wildcard applies to a name (RFC 4035 §5.3.4). `closest_encloser` comes from
     /// [`signature::Verified`].
     ///
     /// # Errors
-    /// Those of [`Proof::nxdomain`].
+    /// The errors of [`Proof::nxdomain`].
     pub fn expansion(
         &mut self,
         qname: &[u8],
@@ -322,7 +320,7 @@ impl<'a> Proof<'a> {
     /// so the records, must belong to the parent zone: a child cannot declare itself unsigned.
     ///
     /// # Errors
-    /// Those of [`Proof::nxdomain`].
+    /// The errors of [`Proof::nxdomain`].
     pub fn delegation(&mut self, child: &[u8], budget: &mut Budget) -> Result<Delegation, Reason> {
         if label::equal(child, self.zone) {
             return Err(Reason::DenialMissing);
@@ -333,8 +331,8 @@ impl<'a> Proof<'a> {
         }
     }
 
-    /// Selects NSEC or NSEC3 for the proof. A zone in transition between the two may send both. The
-    /// kind with a record about the name is then used.
+    /// Selects NSEC or NSEC3 for the proof. A zone that changes from one to the other may send
+    /// both: the kind that has a record about the name is used.
     fn kind_for(&self, wire: &[u8], budget: &mut Budget) -> Result<NsecKind, Reason> {
         if self.is_over {
             return Err(budget.reach(Limit::DenialRecords));

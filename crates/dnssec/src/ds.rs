@@ -60,8 +60,8 @@ impl<'a> Ds<'a> {
         Some(Self { key_tag, algorithm: *algorithm, digest_type: *digest_type, digest })
     }
 
-    /// Reports whether this is the digest of the given key of the zone. False for unsupported
-    /// digests.
+    /// Reports whether this is the digest of the given key of the zone. Returns `false` if the
+    /// digest type is unsupported.
     #[must_use]
     pub fn is_of(&self, zone: &NameBuf, key: &Dnskey<'_>) -> bool {
         let Some(digest_type) = DigestType::from_number(self.digest_type) else { return false };

@@ -23,7 +23,7 @@ pub struct Dnskey<'a> {
     pub rdata: &'a [u8],
     /// The flags field.
     pub flags: u16,
-    /// The number of the algorithm.
+    /// The algorithm number.
     pub algorithm: u8,
     /// The public key in the algorithm's own format.
     pub public_key: &'a [u8],
@@ -39,7 +39,7 @@ impl<'a> Dnskey<'a> {
         Some(Self { rdata: data, flags, algorithm: *algorithm, public_key })
     }
 
-    /// Reports whether the key may sign the zone's records. Also requires a valid protocol field.
+    /// Reports whether the key may sign the zone's records. The protocol field must also be valid.
     #[must_use]
     pub fn is_zone_key(&self) -> bool {
         self.flags & ZONE != 0 && self.rdata.get(2) == Some(&PROTOCOL)
@@ -70,7 +70,7 @@ impl<'a> Dnskey<'a> {
         sum(self.rdata)
     }
 
-    /// Reports whether both are the same key, regardless of revocation.
+    /// Reports whether both are the same key. The REVOKE flag may differ.
     #[must_use]
     pub fn is_same_key(&self, other: &Dnskey<'_>) -> bool {
         (self.flags | REVOKE, self.algorithm, self.public_key)
@@ -95,7 +95,7 @@ mod tests {
         out
     }
 
-    /// RFC 4034 §5.4 and RFC 6605 §6.
+    /// The examples of RFC 4034 §5.4 and RFC 6605 §6.
     #[test]
     fn tags_are_those_of_the_rfcs() {
         let rsa = "256 3 5 AQOeiiR0GOMYkDshWoSKz9Xz fwJr1AYtsmx3TGkJaNXVbfi/ 2pHm822aJ5iI9BMzNXxeYCmZ \

@@ -12,13 +12,13 @@ pub(crate) fn is_name(octets: &[u8]) -> bool {
     name::wire_len(octets) == Ok(octets.len())
 }
 
-/// Returns the number of labels without the root's.
+/// Returns the number of labels without the root label.
 pub(crate) fn count(wire: &[u8]) -> usize {
     name::labels(wire).count()
 }
 
-/// Returns the number of labels as counted by RRSIG, without the root's and a leading `*` (RFC 4034
-/// §3.1.3).
+/// Returns the number of labels as an RRSIG record counts them: without the root label and a
+/// leading `*` (RFC 4034 §3.1.3).
 pub(crate) fn signed_count(wire: &[u8]) -> usize {
     count(wire) - usize::from(is_wildcard(wire))
 }
@@ -28,7 +28,7 @@ pub(crate) fn is_wildcard(wire: &[u8]) -> bool {
     name::labels(wire).next() == Some(ASTERISK)
 }
 
-/// Returns the last `labels` labels of a name, or the whole name if it has no more.
+/// Returns the last `labels` labels of a name, or the whole name if it does not have more labels.
 pub(crate) fn suffix(wire: &[u8], labels: usize) -> &[u8] {
     let above = count(wire).saturating_sub(labels);
     name::ancestors(wire).nth(above).unwrap_or(wire)

@@ -8,9 +8,10 @@
 //!                        '---- DS, verified with the keys of the zone above
 //! ```
 //!
-//! The crate is pure: it has no I/O and no clock. The wall clock enters as [`Context::now_secs`],
-//! and lifetimes of results are returned as seconds. All work that a hostile server can cause is
-//! counted in a [`Budget`], which a client query shares with all queries made on its behalf.
+//! The crate is pure: it has no I/O and no clock. The caller passes the wall clock as
+//! [`Context::now_secs`], and results state their lifetimes in seconds. All work that a hostile
+//! server can cause is counted in a [`Budget`], which a client query shares with all queries made
+//! on its behalf.
 //!
 //! A check returns the proven fact or a [`Reason`]. The reason determines the [`Verdict`] and the
 //! extended error. [`chain`] explains the chain of trust, [`denial`] the proofs of non-existence.

@@ -1,12 +1,14 @@
-//! Recently verified signatures. A zone sends its SOA record and its proofs with every denial, and
-//! verifying them again would cost more than the rest of the response.
+//! Remembers recently verified signatures. Servers of a zone send its SOA record and often the same
+//! proofs with each negative response. Verifying them again would cost more than the rest of the
+//! response.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use aws_lc_rs::digest::{self, SHA256};
 
-/// Maximum number of signatures kept for the keys of a zone. The oldest is replaced.
+/// Maximum number of signatures that are kept for the keys of a zone. A further signature replaces
+/// the oldest one.
 const MAX_SIGNATURES: usize = 16;
 
 /// A digest of a signature and the data it covers.

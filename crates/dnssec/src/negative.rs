@@ -60,8 +60,9 @@ impl NegativeAnchors {
         self.anchors.iter()
     }
 
-    /// Returns the lowest unexpired anchor that covers a name. A trust anchor between it and the
-    /// name overrides it: pass the zone from [`crate::anchor::Anchors::closest`].
+    /// Returns the lowest unexpired anchor that covers a name. A trust anchor between the negative
+    /// anchor and the name takes precedence: pass the zone from
+    /// [`crate::anchor::Anchors::closest`].
     #[must_use]
     pub fn covering(
         &self,

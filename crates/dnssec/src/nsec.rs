@@ -1,5 +1,5 @@
-//! NSEC records: the statements of a single record about a name (RFC 4034 §4, RFC 4035 §5.4, RFC
-//! 6840 §4).
+//! NSEC records: what a single record states about a name (RFC 4034 §4, RFC 4035 §5.4, RFC 6840
+//! §4).
 
 use std::cmp::Ordering;
 
@@ -50,7 +50,8 @@ impl<'a> Nsec<'a> {
     /// Reports whether the record proves that this name of its zone has no records. The name may
     /// still be an empty non-terminal.
     ///
-    /// The record of a delegation or a DNAME proves nothing about names below it (RFC 6840 §4.1).
+    /// The record of a delegation or a DNAME proves nothing about names below its owner (RFC 6840
+    /// §4.1).
     #[must_use]
     pub fn covers(&self, wire: &[u8]) -> bool {
         if label::is_below(wire, self.owner) && self.types.hides_what_is_below() {
@@ -60,13 +61,13 @@ impl<'a> Nsec<'a> {
             && (self.is_last || compare_names(wire, self.next) == Ordering::Less)
     }
 
-    /// Reports, for a covered name, whether names exist below it.
+    /// Reports whether names exist below `wire`, which the record must cover.
     #[must_use]
     pub fn shows_below(&self, wire: &[u8]) -> bool {
         label::is_below(self.next, wire)
     }
 
-    /// Returns, for a covered name, its longest existing ancestor.
+    /// Returns the longest existing ancestor of `wire`, which the record must cover.
     #[must_use]
     pub fn closest_encloser<'b>(&self, wire: &'b [u8]) -> &'b [u8] {
         let (a, b) =

@@ -1,4 +1,4 @@
-//! NSEC3 records: the statements of a single record about a hashed name (RFC 5155, RFC 9276).
+//! NSEC3 records: what a single record states about a hashed name (RFC 5155, RFC 9276).
 
 use avocet_wire::{Rtype, name, rdata};
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
@@ -9,7 +9,8 @@ use crate::label;
 use crate::types::TypeMap;
 use crate::verdict::Reason;
 
-/// Maximum number of iterations that are computed. A zone with more is insecure (RFC 9276 §3.2).
+/// Maximum number of iterations that are computed. A zone with more iterations is insecure (RFC
+/// 9276 §3.2).
 pub const MAX_ITERATIONS: u16 = 50;
 /// The only defined hash algorithm: SHA-1 (RFC 5155 §11).
 const SHA1: u8 = 1;
@@ -46,7 +47,7 @@ impl Parameters<'_> {
         Ok(self.of_own(&folded))
     }
 
-    /// Hashes a folded name of a hosted zone. The iterations of the zone were checked when the zone
+    /// Hashes a folded name of a hosted zone. The number of iterations was checked when the zone
     /// was read.
     #[must_use]
     pub fn of_own(&self, folded: &[u8]) -> Hash {
@@ -85,7 +86,7 @@ impl<'a> Nsec3<'a> {
     /// Parses the data. Returns `None` if it is malformed.
     ///
     /// Also returns `None` if the owner is not a hash directly below the zone's apex, or if the
-    /// record has undefined parameters: such a record is ignored (RFC 5155 §8.1, §8.2).
+    /// record has undefined parameters. Such records are ignored (RFC 5155 §8.1, §8.2).
     #[must_use]
     pub fn read(owner: &[u8], data: &'a [u8], zone: &[u8]) -> Option<Self> {
         rdata::check(Rtype::NSEC3.0, data).ok()?;
@@ -143,7 +144,7 @@ mod tests {
         out
     }
 
-    /// RFC 5155 appendix A.
+    /// The examples of RFC 5155 appendix A.
     #[test]
     fn hashes_are_those_of_the_rfc() {
         let parameters = Parameters { iterations: 12, salt: &[0xaa, 0xbb, 0xcc, 0xdd] };

@@ -1,4 +1,4 @@
-//! Tracking the rollover of a trust anchor (RFC 5011).
+//! Follows the rollover of a trust anchor (RFC 5011).
 //!
 //! ```text
 //!             seen                30 days, seen again             not seen
@@ -8,9 +8,9 @@
 //!                                                                 |
 //!                                       (gone, after 30 days) <- Revoked
 //! ```
-//! A key named by a configured anchor is valid at once. Valid and missing keys are trusted. The
-//! state is stored as text, one line per key. If it is lost, tracking starts again from the
-//! configured anchors.
+//! The key of a configured anchor is valid at once. Valid and missing keys are trusted. The state
+//! is stored as text, one line per key. If it is lost, tracking starts again from the configured
+//! anchors.
 
 use std::fmt;
 
@@ -108,14 +108,14 @@ pub struct Change {
     pub to: Option<KeyState>,
 }
 
-/// The result of an observation of the zone's keys.
+/// The result of observing the zone's keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Observation {
     /// The changes. If there are any, the state must be written.
     pub changes: Vec<Change>,
     /// Seconds until the next query for the keys (RFC 5011 §2.3).
     pub query_after_secs: u32,
-    /// Seconds until the next query if that query fails.
+    /// Seconds until the query is repeated if it fails.
     pub retry_after_secs: u32,
 }
 
@@ -192,8 +192,8 @@ impl Rollover {
         &self.keys
     }
 
-    /// Returns the keys trusted now: valid and missing keys, and configured anchors whose key was
-    /// never seen. Empty if every key was revoked.
+    /// Returns the keys that are trusted now: valid and missing keys, and configured anchors whose
+    /// key was never seen. Returns none if every key was revoked.
     #[must_use]
     pub fn anchors(&self) -> Vec<Anchor> {
         let seen =
@@ -203,11 +203,11 @@ impl Rollover {
         trusted.chain(self.configured.iter().filter(seen).cloned()).collect()
     }
 
-    /// Updates the states from a DNSKEY RRset of the zone.
+    /// Updates the states of the keys from a DNSKEY RRset of the zone.
     ///
     /// # Errors
-    /// The reason why the RRset does not verify. Revocations in it still take effect, because a key
-    /// may always revoke itself (RFC 5011 §2.1).
+    /// The reason why the RRset does not verify. Revocations in the RRset still take effect,
+    /// because a key may always revoke itself (RFC 5011 §2.1).
     pub fn observe(
         &mut self,
         dnskeys: &Rrset<'_>,
@@ -291,8 +291,8 @@ impl Rollover {
         changes
     }
 
-    /// Reports whether a revoked key can be dropped: not while the configuration would trust it
-    /// again.
+    /// Reports whether a revoked key can be forgotten. As long as a configured anchor names the
+    /// key, it must be remembered, because the anchor would make it trusted again.
     fn is_spent(&self, key: &FollowedKey, now_secs: u64) -> bool {
         key.state == KeyState::Revoked
             && now_secs.saturating_sub(key.since_secs) >= HOLD_DOWN_SECS

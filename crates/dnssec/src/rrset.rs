@@ -13,7 +13,7 @@ pub struct Rrset<'a> {
     pub rtype: Rtype,
     /// CLASS.
     pub class: Class,
-    /// The TTL in seconds, or its remainder.
+    /// The TTL in seconds. For cached records, the remaining TTL.
     pub ttl_secs: u32,
     /// The data of each record, with uncompressed names.
     pub records: &'a [&'a [u8]],
@@ -21,7 +21,7 @@ pub struct Rrset<'a> {
     pub signatures: &'a [&'a [u8]],
 }
 
-/// Conditions shared by all checks at one moment.
+/// The inputs that all checks at one moment share.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
     /// The wall clock: seconds since 1970, modulo 2^32 (RFC 4034 §3.1.5).

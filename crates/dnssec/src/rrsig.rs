@@ -1,4 +1,4 @@
-//! RRSIG record data (RFC 4034 §3), and the preconditions for a check of the signature.
+//! RRSIG record data (RFC 4034 §3), and the checks that precede the verification of the signature.
 
 use avocet_wire::{Rtype, name};
 
@@ -14,11 +14,11 @@ const FIXED: usize = 18;
 /// An RRSIG record's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rrsig<'a> {
-    /// The type covered.
+    /// The type of the signed records.
     pub covered: Rtype,
-    /// The number of the algorithm.
+    /// The algorithm number.
     pub algorithm: u8,
-    /// Labels of the signed name, without the root's and `*`.
+    /// Number of labels of the signed name, without the root label and a leading `*`.
     pub labels: u8,
     /// The TTL of the records in their zone, in seconds.
     pub original_ttl_secs: u32,
@@ -28,7 +28,7 @@ pub struct Rrsig<'a> {
     pub inception: u32,
     /// The tag of the key.
     pub key_tag: u16,
-    /// The zone that signed, uncompressed.
+    /// The zone that made the signature, uncompressed.
     pub signer: &'a [u8],
     /// The signature in the algorithm's own format.
     pub signature: &'a [u8],
@@ -66,13 +66,13 @@ impl<'a> Rrsig<'a> {
     /// Checks, by names alone, whether this can be the zone's signature of these records (RFC 4035
     /// §5.3.1).
     ///
-    /// The first check is that the signer is the owner or an ancestor of it: no zone may sign for
+    /// The first check is that the owner is at or below the signer, because no zone may sign for
     /// another.
     pub(crate) fn check_names(&self, rrset: &Rrset<'_>, zone: &[u8]) -> Result<(), Reason> {
         if !name::is_under(rrset.owner, self.signer) || !label::equal(self.signer, zone) {
             return Err(Reason::WrongSigner);
         }
-        // DS belongs to the parent zone, DNSKEY to the zone itself.
+        // DS records belong to the parent zone, and DNSKEY records to the zone itself.
         let at_apex = label::equal(rrset.owner, zone);
         if (rrset.rtype == Rtype::DS && at_apex) || (rrset.rtype == Rtype::DNSKEY && !at_apex) {
             return Err(Reason::WrongSigner);
@@ -85,8 +85,8 @@ impl<'a> Rrsig<'a> {
         if labels > owner_labels || labels < label::count(self.signer) {
             return Err(Reason::WrongLabels);
         }
-        // These types describe exactly one name. A DNAME expanded from a wildcard is undefined (RFC
-        // 6672 §3.3).
+        // Records of these types must not come from a wildcard: NSEC and similar records describe
+        // exactly one name, and a DNAME at a wildcard is undefined (RFC 6672 §3.3).
         if labels < owner_labels && is_never_expanded(rrset.rtype) {
             return Err(Reason::WrongLabels);
         }
@@ -107,8 +107,8 @@ impl<'a> Rrsig<'a> {
         Ok(())
     }
 
-    /// Returns the seconds until the signature expires, zero within the clock skew after
-    /// expiration.
+    /// Returns the seconds until the signature expires; zero if it has expired within the tolerated
+    /// clock skew.
     pub(crate) fn remaining_secs(&self, now_secs: u32) -> u32 {
         u32::try_from(self.expiration.wrapping_sub(now_secs).cast_signed()).unwrap_or(0)
     }

@@ -1,5 +1,5 @@
-//! Signals about trust anchors: key tags sent to the zone (RFC 8145) and the sentinel for clients
-//! (RFC 8509).
+//! Signals about trust anchors: key tags that are sent to a zone (RFC 8145), and sentinel names
+//! that clients query (RFC 8509).
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use avocet_wire::{FoldedNameBuf, Question, Rtype};
 /// Maximum number of key tags in one signal, whose label has 63 octets (RFC 8145 §5.1).
 pub const MAX_SIGNALLED_TAGS: usize = 12;
 
-/// Returns a name for a NULL query, which reports to a zone which of its keys are trusted (RFC 8145
+/// Returns the name of a NULL query that reports to a zone which of its keys are trusted (RFC 8145
 /// §5.1).
 ///
 /// Returns `None` without tags, or if the name would be too long. If there are more than
@@ -31,7 +31,7 @@ pub fn key_tag_query(
     zone.prefixed(label.as_bytes()).ok().map(|name| name.folded())
 }
 
-/// The question in a sentinel name.
+/// What a sentinel name asks about the trust anchors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sentinel {
     /// `root-key-sentinel-is-ta-NNNNN`: answered only if the key is a trust anchor of the root.
@@ -42,7 +42,8 @@ pub enum Sentinel {
 }
 
 impl Sentinel {
-    /// Reads a question. Returns `None` unless it asks for A or AAAA (RFC 8509 §2.1).
+    /// Reads a question. Returns `None` if its name is not a sentinel name, or its type is neither
+    /// A nor AAAA (RFC 8509 §2.1).
     #[must_use]
     pub fn read(question: Question<'_>) -> Option<Self> {
         // Fast path: the length of the first label excludes nearly all questions.

@@ -1,8 +1,7 @@
 //! Verification of the signatures of an RRset (RFC 4035 §5.3).
 //!
-//! Cheap checks precede expensive ones, and checks of names precede all others. A signature is
-//! verified only if everything else about it is correct. One valid signature is enough (RFC 6840
-//! §5.11).
+//! Cheap checks precede expensive ones, and checks of names come first. A signature is verified
+//! only after all other checks have succeeded. One valid signature is enough (RFC 6840 §5.11).
 
 use std::ops::Range;
 
@@ -19,15 +18,15 @@ use crate::rrset::{Context, Rrset};
 use crate::rrsig::Rrsig;
 use crate::verdict::Reason;
 
-/// The result for an RRset with a valid signature.
+/// The result of verifying an RRset that has a valid signature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verified {
-    /// Lifetime in seconds: bounded by the TTL, the original TTL and the validity of the signature
-    /// (RFC 4035 §5.3.3).
+    /// Lifetime in seconds: the lowest of the TTL, the original TTL and the remaining validity of
+    /// the signature (RFC 4035 §5.3.3).
     pub lifetime_secs: u32,
     /// Seconds until the signature expires.
     pub signed_secs: u32,
-    /// For records expanded from a wildcard, the name right above that wildcard. The data is secure
+    /// For records expanded from a wildcard, the name right above the wildcard. The data is secure
     /// only with a proof that no name closer to the owner exists ([`crate::Proof::expansion`]).
     pub closest_encloser: Option<NameBuf>,
 }
@@ -102,7 +101,8 @@ fn check_fields(
 ) -> Result<Algorithm, Reason> {
     rrsig.check_names(rrset, zone)?;
     rrsig.check_time(context.now_secs)?;
-    // The zone is known to use an accepted algorithm, so a signature with another one is ignored.
+    // The zone has signed with an accepted algorithm, so a signature with another algorithm is
+    // ignored.
     context.policy.algorithm(rrsig.algorithm).ok_or(Reason::SignatureMissing)
 }
 
@@ -195,7 +195,8 @@ impl<'a> SignedForm<'a> {
     }
 }
 
-/// Returns the signed name: the owner, or the wildcard that it was expanded from (RFC 4035 §5.3.2).
+/// Returns the signed name: the owner, or the wildcard from which the owner was expanded (RFC 4035
+/// §5.3.2).
 fn signed_owner(owner: &[u8], labels: usize) -> NameBuf {
     let whole = NameBuf::from_wire(owner).unwrap_or(NameBuf::ROOT);
     if labels >= label::signed_count(owner) {

@@ -7,7 +7,8 @@ use avocet_wire::Rtype;
 pub(crate) struct TypeMap<'a>(pub(crate) &'a [u8]);
 
 impl TypeMap<'_> {
-    /// Reports whether the bit of this type is set. A malformed map has no bits after the error.
+    /// Reports whether the bit of this type is set. In a malformed map, no bits after the error are
+    /// set.
     pub(crate) fn has(self, rtype: Rtype) -> bool {
         let (wanted, bit) = ((rtype.0 >> 8) as u8, usize::from(rtype.0 & 0xff));
         let mut rest = self.0;
@@ -23,7 +24,8 @@ impl TypeMap<'_> {
         false
     }
 
-    /// Reports whether another zone begins at the name, as seen by its parent.
+    /// Reports whether the name is a delegation to another zone. The map must come from the parent
+    /// zone.
     pub(crate) fn is_delegation(self) -> bool {
         self.has(Rtype::NS) && !self.has(Rtype::SOA)
     }

@@ -22,14 +22,14 @@ pub enum Verdict {
 /// The reason why data is not secure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Reason {
-    /// Fault of the zone: signed only with unsupported or unaccepted algorithms (RFC 4035 §5.2, RFC
-    /// 9905).
+    /// Fault of the zone: it is signed only with algorithms that are unsupported or not accepted
+    /// (RFC 4035 §5.2, RFC 9905).
     UnsupportedAlgorithm,
     /// Fault of the parent zone: all of its DS records have unsupported digests.
     UnsupportedDigest,
     /// Fault of the zone: all of its keys have unsupported sizes.
     UnsupportedKeySize,
-    /// Fault of the zone: its NSEC3 records exceed the supported iterations (RFC 9276 §3.2).
+    /// Fault of the zone: its NSEC3 records use more iterations than supported (RFC 9276 §3.2).
     Nsec3Iterations,
     /// Statement of the parent zone: the delegation is unsigned, or may be because of opt-out
     /// ([`crate::DelegationKind`]).
@@ -46,7 +46,7 @@ pub enum Reason {
     SignatureNotYetValid,
     /// A signature expires before its inception.
     SignatureExpiredBeforeValid,
-    /// There is no signature, or no signature that could be valid.
+    /// There is no signature that could be valid.
     SignatureMissing,
     /// The signer is a zone other than the zone of the data.
     WrongSigner,
@@ -59,7 +59,7 @@ pub enum Reason {
     NotZoneKey,
     /// The NSEC or NSEC3 records do not prove the claim of the message.
     DenialMissing,
-    /// No server of the chain could be queried for DS or DNSKEY.
+    /// No server of a zone in the chain of trust could be queried for DS or DNSKEY.
     Unreachable,
     /// DS or DNSKEY were not queried because a limit was reached or no socket was available.
     NotAsked,
@@ -118,8 +118,8 @@ impl Reason {
         }
     }
 
-    /// Returns how close the failed signature came to being valid. Of several reasons the closest
-    /// is reported.
+    /// Returns how close the failed signature came to being valid. If several signatures fail, the
+    /// reason of the closest one is reported.
     pub(crate) const fn nearness(self) -> u8 {
         match self {
             Self::Limit(_) => 9,

@@ -1,7 +1,7 @@
 //! The digest of a whole zone (RFC 8976), which shows whether a copy equals the published zone.
 //!
-//! Supports the scheme SIMPLE with SHA-384 and SHA-512. The ZONEMD and SOA RRsets count only after
-//! [`verify`] has verified them with the zone's keys.
+//! Supports the scheme SIMPLE with SHA-384 and SHA-512. [`verify`] uses the ZONEMD and SOA RRsets
+//! only after it has verified them with the zone's keys.
 
 use std::fmt;
 
@@ -18,8 +18,8 @@ use crate::{chain, signature};
 pub const ZONEMD: Rtype = Rtype(63);
 /// The scheme SIMPLE (RFC 8976 §2.2.2).
 const SIMPLE: u8 = 1;
-/// Number of octets of SOA data after its names: five numbers, starting with the serial (RFC 1035
-/// §3.3.13).
+/// Number of octets of SOA data after its names: five integers, the first of which is the serial
+/// (RFC 1035 §3.3.13).
 const SOA_NUMBERS: usize = 20;
 
 /// A record of a zone.
@@ -35,7 +35,7 @@ pub struct ZoneRecord<'a> {
     pub rdata: &'a [u8],
 }
 
-/// A hash that zones are digested with (RFC 8976 §5.3).
+/// A hash algorithm for the digest of a zone (RFC 8976 §5.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DigestHash {
     /// SHA-384.
@@ -45,7 +45,7 @@ pub enum DigestHash {
 }
 
 impl DigestHash {
-    /// Returns the hash with this number in the registry, if it is supported.
+    /// Returns the hash algorithm with this number in the registry, if it is supported.
     fn of_number(number: u8) -> Option<Self> {
         [Self::Sha384, Self::Sha512].into_iter().find(|hash| hash.number() == number)
     }
@@ -88,7 +88,7 @@ pub enum Fault {
     NoSoa,
     /// The zone has no digest with a supported scheme and hash.
     NoDigest,
-    /// The serial of the digest differs from the serial of the SOA record.
+    /// The serial in the ZONEMD record differs from the serial in the SOA record.
     OtherSerial,
     /// The digest does not match the zone.
     OtherZone,
@@ -111,9 +111,9 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Verifies a zone by its ZONEMD record, and that record by the chain of trust from the anchor at
-/// its apex (RFC 8976 §4). The records may be in any order. Returns for how many seconds the
-/// signatures of the SOA and ZONEMD records are valid.
+/// Verifies a zone with its ZONEMD record, and the ZONEMD record with the chain of trust from the
+/// anchor at the apex (RFC 8976 §4). The records may be in any order. Returns for how many seconds
+/// the signatures of the SOA and ZONEMD records are valid.
 ///
 /// # Errors
 /// The reason why the zone is rejected.
@@ -142,16 +142,16 @@ pub fn verify(
     check(records, apex).map(|()| signed_secs)
 }
 
-/// Compares a zone with its ZONEMD records without verifying these.
+/// Compares a zone with its ZONEMD records. Does not verify the signatures of these records.
 ///
 /// # Errors
-/// Those of [`verify`].
+/// The errors of [`verify`].
 pub fn check(records: &[ZoneRecord<'_>], apex: &NameBuf) -> Result<(), Fault> {
     let here = |rtype| records.iter().filter(move |record| is_at(record, apex, rtype));
     let soa = here(Rtype::SOA).next().ok_or(Fault::NoSoa)?;
     let serial = soa.rdata.len().checked_sub(SOA_NUMBERS).and_then(|at| soa.rdata.get(at..at + 4));
     let serial = serial.ok_or(Fault::NoSoa)?;
-    // A zone may have thousands of digests: all are counted before one is compared.
+    // A zone may have thousands of digests, so all are counted before any is compared.
     let digests: Vec<&[u8]> = here(ZONEMD).map(|record| record.rdata).collect();
     let mut alike = [0_u32; 256];
     for rdata in &digests {
@@ -167,7 +167,7 @@ pub fn check(records: &[ZoneRecord<'_>], apex: &NameBuf) -> Result<(), Fault> {
         else {
             continue;
         };
-        // Several digests with the same scheme and hash are void (RFC 8976 §4).
+        // If several digests have the same scheme and hash, none of them may be used (RFC 8976 §4).
         if alike[usize::from(head[5])] > 1 {
             continue;
         }
@@ -194,7 +194,7 @@ fn digest(records: &[ZoneRecord<'_>], apex: &NameBuf, hash: DigestHash) -> Vec<u
     digester.finish()
 }
 
-/// The digest of a zone while its names are added in canonical order.
+/// Computes the digest of a zone. The caller adds the names in canonical order.
 pub struct ZoneDigester<'a> {
     apex: &'a [u8],
     digester: Digester,
@@ -259,7 +259,7 @@ fn is_at(record: &ZoneRecord<'_>, apex: &NameBuf, rtype: Rtype) -> bool {
     record.rtype == rtype && record.owner.eq_ignore_ascii_case(apex.wire())
 }
 
-/// Calls a function with the RRset of a type at the apex, which may be empty.
+/// Calls `act` with the RRset of a type at the apex. The RRset may be empty.
 fn at_apex<R>(
     records: &[ZoneRecord<'_>],
     apex: &NameBuf,

@@ -72,7 +72,7 @@ pub(super) fn expansion(
     closest_encloser: &NameBuf,
     budget: &mut Budget,
 ) -> Result<Denial, Reason> {
-    // A name closer to the owner would have prevented the use of the wildcard.
+    // If a name closer to the owner existed, the wildcard would not apply.
     let proves = |nsec: &Nsec<'_>| {
         nsec.covers(qname)
             && !nsec.shows_below(qname)

@@ -11,7 +11,7 @@ use crate::label;
 use crate::nsec3::{Hash, MAX_ITERATIONS, Nsec3, Parameters};
 use crate::verdict::Reason;
 
-/// A closest encloser proof (RFC 5155 §8.3).
+/// A proof of the closest encloser (RFC 5155 §8.3).
 struct Encloser<'a> {
     name: &'a [u8],
     /// Whether the record that covers the next closer name has opt-out set.
@@ -20,8 +20,9 @@ struct Encloser<'a> {
 }
 
 impl<'a> Proof<'a> {
-    /// Returns the hash parameters of the zone. All records of a proof must share them (RFC 5155
-    /// §8.2). The first computable set is used, and records with other parameters are ignored.
+    /// Returns the hash parameters of the zone. All records of a proof must have the same
+    /// parameters (RFC 5155 §8.2). The first parameters that this server can compute are used, and
+    /// records with other parameters are ignored.
     fn parameters(&mut self, budget: &mut Budget) -> Result<Parameters<'a>, Reason> {
         let mut parameters = self.nsec3s.iter().map(|held| held.record.parameters);
         if let Some(computable) =
@@ -29,7 +30,7 @@ impl<'a> Proof<'a> {
         {
             return Ok(computable);
         }
-        // The iteration count must be signed by the zone. Otherwise an attacker could make any zone
+        // The zone must have signed the iteration count. Otherwise an attacker could make any zone
         // insecure (RFC 9276 §3.2).
         let first = self.nsec3s.first_mut().ok_or(Reason::DenialMissing)?;
         first.check(self.source, budget)?;

@@ -1,7 +1,8 @@
-//! Signatures that this server makes: keys of a zone with their private parts, and RRSIG record
-//! data (RFC 4034 §3, RFC 6605, RFC 8080).
+//! Signatures that this server makes: the private keys of a zone, and RRSIG record data (RFC 4034
+//! §3, RFC 6605, RFC 8080).
 //!
-//! Pure, like the rest of the crate: the caller keeps the files of the keys and gives the time.
+//! Like the rest of the crate, this module uses no file and no clock: the caller stores the keys
+//! and passes the time.
 
 mod private_key;
 
@@ -15,7 +16,7 @@ use crate::label;
 
 /// Flags of a key that signs records (RFC 4034 §2.1.1).
 pub const ZONE_KEY: u16 = 0x0100;
-/// Flags of a key that the parent's DS record refers to.
+/// Flags of a key to which the parent's DS record refers.
 pub const ENTRY_KEY: u16 = 0x0101;
 /// SHA-256 in DS records (RFC 4509), the type that RFC 8624 requires.
 const SHA256: u8 = 2;
@@ -28,7 +29,7 @@ pub struct SigningKey {
     tag: u16,
 }
 
-/// The properties of a signature that are independent of its key.
+/// The properties of a signature that do not depend on its key.
 #[derive(Clone, Copy, Debug)]
 pub struct SignatureFields<'f> {
     /// The owner of the records.
@@ -73,7 +74,7 @@ impl SigningKey {
         self.tag
     }
 
-    /// Returns the number of the algorithm.
+    /// Returns the algorithm number.
     #[must_use]
     pub const fn algorithm(&self) -> u8 {
         self.private.algorithm().number()
@@ -115,7 +116,7 @@ impl SigningKey {
     }
 }
 
-/// Appends records in canonical form and order, each once (RFC 4034 §6.2, §6.3).
+/// Appends records in canonical form and order, without duplicates (RFC 4034 §6.2, §6.3).
 fn append_records<'r>(
     fields: &SignatureFields<'_>,
     records: impl Iterator<Item = &'r [u8]>,

@@ -1,4 +1,5 @@
-//! Private keys: made, read from PKCS#8 (RFC 5958) and from the files of BIND, and written.
+//! Private keys: generates them, reads them from PKCS#8 (RFC 5958) and from the files of BIND, and
+//! writes them as PKCS#8.
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
@@ -17,7 +18,7 @@ const EC_HEAD: [u8; 7] = [0x30, 0x31, 0x02, 0x01, 0x01, 0x04, 0x20];
 /// The octets of an ECPrivateKey after the secret: the curve.
 const EC_TAIL: [u8; 12] = [0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 
-/// An algorithm that zones are signed with (RFC 8624 §3.1, RFC 9904).
+/// An algorithm with which this server signs zones (RFC 8624 §3.1, RFC 9904).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum SigningAlgorithm {
     /// Algorithm number 13 (RFC 6605).
@@ -27,7 +28,7 @@ pub enum SigningAlgorithm {
 }
 
 impl SigningAlgorithm {
-    /// Returns the number in the registry.
+    /// Returns the algorithm number.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -73,7 +74,8 @@ pub enum KeyFault {
     Algorithm(String),
 }
 
-/// A private key with its public part. The library erases the memory of the private part.
+/// A private key with its public part. The cryptographic library erases the memory of the private
+/// part.
 pub struct PrivateKey {
     algorithm: SigningAlgorithm,
     pair: Pair,
@@ -178,7 +180,7 @@ impl PrivateKey {
             Pair::Ecdsa(pair) => pair.to_pkcs8v1(),
             Pair::Ed25519(pair) => pair.to_pkcs8v1(),
         };
-        // The document erases its own memory.
+        // The library erases its own copy of the key.
         document.map(|document| document.as_ref().to_vec().into()).map_err(|_| KeyFault::Library)
     }
 
@@ -221,7 +223,7 @@ mod tests {
         }
     }
 
-    /// RFC 6605 §6.1 and RFC 8080 §6.1.
+    /// The examples of RFC 6605 §6.1 and RFC 8080 §6.1.
     #[test]
     fn the_examples_of_the_rfcs_are_read() {
         for (algorithm, secret, public) in [

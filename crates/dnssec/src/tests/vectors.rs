@@ -1,4 +1,4 @@
-//! Signatures, digests and hashes made by other software: the examples of the RFCs, and the shared
+//! Signatures, digests and hashes that other software made: the examples of the RFCs, and a shared
 //! collection if it is checked out next to the repository.
 
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ enum Outcome {
     Unsigned,
 }
 
-/// Verifies the RRset that `first` belongs to, at the inception of its first signature.
+/// Verifies the RRset to which `first` belongs, at the inception of its first signature.
 fn verify(records: &[Record], first: &Record, keys: &[Dnskey<'_>], zone: &[u8]) -> Outcome {
     let policy = Policy { sha1_signatures: Sha1Signatures::Verified };
     let same_owner = |record: &&Record| label::equal(&record.owner, &first.owner);
@@ -217,7 +217,7 @@ fn shared(start: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Prints a note if the shared collection is missing.
+/// Reports whether the shared collection is missing, and prints a note if so.
 fn is_missing<T>(files: &[T]) -> bool {
     if files.is_empty() {
         eprintln!("skipped: there is no ../shared beside the repository");
@@ -250,8 +250,8 @@ fn the_shared_signatures_verify_or_are_refused_as_they_say() {
         let zone = keys[0].owner.clone();
         let keys: Vec<_> = keys.iter().filter_map(|record| Dnskey::read(&record.data)).collect();
         for entry in entries {
-            // The collection treats an RRset without a signature of each algorithm as bogus. One
-            // signature is enough (RFC 6840 §5.11).
+            // The collection treats an RRset as bogus if a signature of one of the algorithms is
+            // missing. But one signature is enough (RFC 6840 §5.11).
             let one_is_enough = file == "test_sigs.sha1_and_256";
             let is_bogus = first_label(entry) == "bogus";
             let records = records(entry);
@@ -282,7 +282,7 @@ fn the_shared_digests_match_as_they_say() {
     }
     let mut counts = [0, 0];
     for entry in files.iter().flat_map(|(_, text)| entries(text)) {
-        // The collection uses old mnemonics of algorithms.
+        // The collection uses old mnemonics for algorithms.
         let records = records(&entry.replace(" RSASHA1 ", " 5 "));
         let [ds, key] = records.as_slice() else { panic!("{entry}") };
         let (ds, zone) = (Ds::read(&ds.data).unwrap(), NameBuf::from_wire(&key.owner).unwrap());

@@ -1,4 +1,4 @@
-//! Chains from DS records and anchors to keys.
+//! Tests of chains from DS records and trust anchors to keys.
 
 use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::budget::{MAX_DNSKEYS, MAX_DS_RECORDS};
@@ -10,7 +10,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use crate::sets::{NOW, Set, context, context_with_sha1, data, wire};
 use crate::signer::{ALGORITHMS, Fields, Signer};
 
-/// Returns the DNSKEY RRset of these keys, signed by the first.
+/// Returns the DNSKEY RRset of these keys, signed by the first key.
 pub(crate) fn dnskeys(signers: &[&Signer]) -> Set {
     let mut set = Set::of("example.", "DNSKEY", &[]);
     set.owner = signers[0].zone.clone();
@@ -54,7 +54,7 @@ fn every_algorithm_and_digest_leads_to_the_keys() {
 fn a_key_that_is_not_the_digested_one_leads_nowhere() {
     let (entry, other) = (Signer::of("example."), Signer::of("example."));
     assert_eq!(keys_by_ds(&dnskeys(&[&other]), &[entry.ds(2)]), Err(Reason::DnskeyMissing));
-    // The RRset contains the right key but is signed by another one.
+    // The RRset contains the right key, but another key has signed the RRset.
     assert_eq!(keys_by_ds(&dnskeys(&[&other, &entry]), &[entry.ds(2)]), Err(Reason::DnskeyMissing));
     let mut unsigned = dnskeys(&[&entry]);
     unsigned.signatures.clear();
@@ -115,7 +115,7 @@ fn revoked_keys_and_keys_without_the_zone_bit_lead_nowhere() {
     assert_eq!(keys_by_ds(&dnskeys(&[&protocol]), &[protocol.ds(2)]), Err(Reason::NotZoneKey));
 }
 
-/// The digest authenticates the key, so its size is the zone's own choice.
+/// The digest authenticates the key, so the zone itself has chosen the size of the key.
 #[test]
 fn a_zone_with_too_short_keys_is_insecure() {
     let mut short = Signer::generate("example.", 257, 8);
@@ -197,7 +197,8 @@ fn small_key() -> (Vec<u8>, Vec<u8>) {
     (key, ds)
 }
 
-/// An attacker on the path may remove a supported key. The rest must not make the zone insecure.
+/// An attacker on the path may remove a supported key. The other keys must not make the zone
+/// insecure.
 #[test]
 fn keys_of_unsupported_sizes_are_insecure_only_where_every_ds_record_leads_to_one() {
     let good = Signer::of("example.");

@@ -1,5 +1,5 @@
-//! Proofs by the whole chain of a zone: they show everything that is true of a name, and nothing
-//! else.
+//! Proofs with the complete NSEC or NSEC3 chain of a zone: they prove everything that is true about
+//! a name, and nothing else.
 
 use avocet_dnssec::{
     Budget, Delegation, DelegationKind, Denial, DenialKind, Limits, Proof, Reason, Rrset, Verdict,
@@ -16,7 +16,7 @@ const LABELS: [&str; 14] = ["*", "a", "b", "!", "c", "d", "e", "s", "t", "u", "v
 const TYPES: [&str; 6] = ["A", "TXT", "CNAME", "DS", "NS", "SOA"];
 const PLAIN: Hashing = Hashing { iterations: 0, salt: "", opts_out: false };
 
-/// Returns limits that many successive questions cannot reach.
+/// Returns a budget that many successive proofs cannot use up.
 pub(crate) fn ample() -> Budget {
     Budget::with_limits(Limits { nsec3_hashes: 1 << 20, ..Limits::default() })
 }
@@ -40,8 +40,8 @@ fn check(zone: &Zone, rrsets: &[Rrset<'_>], qname: &[u8]) {
             if truth == Truth::Expanded(above.to_vec()) {
                 assert_eq!(expansion.unwrap().kind, DenialKind::Expansion, "{what}");
             } else if matches!(truth, Truth::Expanded(_) | Truth::Exists | Truth::Elsewhere) {
-                // NSEC3 does not prove that the encloser itself exists. The signature of the
-                // wildcard does.
+                // NSEC3 does not prove that the closest encloser itself exists. The signature of
+                // the wildcard proves that.
                 let wildcard_is_signed =
                     zone.truth(&[b"\x01*", above].concat(), qtype) == Truth::Exists;
                 assert!(expansion.is_err() || !wildcard_is_signed, "{what} {}", display(above));
@@ -68,7 +68,7 @@ fn nsec3_proves_what_is_true_and_nothing_else() {
     check_all(&zone, &zone.nsec3s(Hashing { iterations: 1, salt: "ab", ..PLAIN }));
 }
 
-/// Random small zones of all shapes, including the root.
+/// Small random zones of many kinds, including the root zone.
 #[test]
 fn both_chains_of_random_zones_prove_what_is_true_and_nothing_else() {
     let mut random = Random(0x2a);
@@ -117,7 +117,7 @@ fn opt_out_makes_insecure() {
     check_delegations(&sets, &zone, &zone.questions(&LABELS), |child, truth| match truth {
         Some(DelegationKind::NoCut) if exists(child) && !is_wildcard_answer(&zone, child) => truth,
         Some(_) => Some(DelegationKind::OptOut),
-        // The omitted name is below a delegation that the chain skips.
+        // The name is below a delegation that the chain omits because of opt-out.
         None if name::is_under(child, &wire("u.z.")) => Some(DelegationKind::OptOut),
         None => None,
     });
@@ -210,8 +210,8 @@ fn a_record_that_is_needed_must_be_signed() {
     }
 }
 
-/// The parent's chain proves nothing about names in the child zone, nor the child's about its own
-/// delegation (CVE-2026-10723).
+/// The records of the parent zone prove nothing about names in the child zone, and those of the
+/// child zone prove nothing about its own delegation (CVE-2026-10723).
 #[test]
 fn records_of_another_zone_prove_nothing() {
     let (parent, child) = (one_of_each(), Zone::of(&["s.z. SOA NS", "b.s.z. A"]));
@@ -244,7 +244,7 @@ fn records_of_another_zone_prove_nothing() {
     }
 }
 
-/// No NSEC of another name can deny the DS of a signed delegation.
+/// An NSEC record of another name cannot deny the DS records of a signed delegation.
 #[test]
 fn a_signed_delegation_cannot_be_downgraded() {
     let zone = one_of_each();
@@ -313,8 +313,8 @@ fn too_many_iterations_are_insecure_once_they_are_the_zones_word() {
     }
 }
 
-/// A zone in transition from NSEC to NSEC3 may send both. Either is enough, but halves do not add
-/// up.
+/// A zone that changes from NSEC to NSEC3 may send both. A complete proof of one kind is enough,
+/// but incomplete proofs of both kinds are not.
 #[test]
 fn nsec_and_nsec3_are_not_mixed() {
     let zone = one_of_each();

@@ -1,5 +1,5 @@
-//! Properties of reading any octets as a stranger's RRsets, shared by the tests and the fuzz target
-//! `validation`.
+//! Properties that hold when arbitrary octets are read as RRsets, checked by the tests and the fuzz
+//! target `validation`.
 //!
 //! An input is a sequence of RRsets: `owner length u8 | owner | type u8 | TTL u8 | records u8 |
 //! signatures u8`, then each record and signature as `length u16 | data`. A truncated RRset ends
@@ -12,11 +12,11 @@ use avocet_dnssec::rollover::Rollover;
 use avocet_dnssec::{Budget, Context, Policy, Proof, Rrset, Trust, ZoneKeys, chain, signature};
 use avocet_wire::{Class, NameBuf, Rtype};
 
-/// The zone whose key validates the octets, with the wall clock of its signatures.
+/// The zone whose key validates the octets. Its signatures are valid at the wall clock `NOW`.
 pub(crate) const ZONE: &[u8] = b"\x01z\0";
 pub(crate) const NOW: u32 = 1_800_000_000;
 pub(crate) const KEY: &str = "z. IN DNSKEY 257 3 15 iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w=";
-/// Most RRsets taken from an input.
+/// Maximum number of RRsets that are taken from an input.
 const MAX_RRSETS: usize = 24;
 
 struct Part<'a> {
@@ -54,8 +54,8 @@ fn part<'a>(octets: &mut &'a [u8]) -> Option<Part<'a>> {
     })
 }
 
-/// Validates the octets in all possible ways. Must not panic or exceed a limit. Returns the
-/// verified RRsets: owner, type and records.
+/// Validates the octets in all possible ways. Validation must not panic or exceed a limit. Returns
+/// the verified RRsets: owner, type and records.
 pub(crate) fn holds(octets: &[u8]) -> Vec<(Vec<u8>, Rtype, Vec<Vec<u8>>)> {
     let mut rest = octets;
     let parts: Vec<Part<'_>> = std::iter::from_fn(|| part(&mut rest)).take(MAX_RRSETS).collect();

@@ -1,4 +1,5 @@
-//! Attacks with records that cause validation work. The tests count the cost instead of timing it.
+//! Attacks with records that cause validation work. The tests count signature checks and hashes
+//! instead of measuring time.
 
 use avocet_dnssec::budget::{
     MAX_COLLIDING_KEYS, MAX_DENIAL_RECORDS, MAX_MESSAGE_SIGNATURE_CHECKS, MAX_NSEC3_HASHES,
@@ -11,7 +12,7 @@ use crate::sets::{Set, context, with_all};
 use crate::signer::Signer;
 
 /// Returns `count` keys with one tag, none of which has signed anything. After their first 32
-/// octets they differ only in the order of octet pairs, to which the tag is insensitive.
+/// octets they differ only in the order of octet pairs, which does not affect the tag.
 fn colliding(signer: &Signer, count: usize) -> Vec<Vec<u8>> {
     let pairs = (signer.dnskey.len() - 4) / 2;
     let swapped = |(a, b): (usize, usize)| {
@@ -68,14 +69,14 @@ fn a_hundred_keys_are_refused_unseen() {
     assert_eq!(budget.signature_checks(), 0);
 }
 
-/// Two tags may collide by chance.
+/// The tags of two keys may collide by chance.
 #[test]
 fn a_collision_that_happens_is_no_fault() {
     let signer = Signer::of("example.");
     let mut dnskeys = Set::of("example.", "DNSKEY", &[]);
     dnskeys.records = colliding(&signer, MAX_COLLIDING_KEYS as usize - 1);
     dnskeys.records.push(signer.dnskey.clone());
-    // A repeated record is one key.
+    // A repeated record counts as one key.
     dnskeys.records.push(signer.dnskey.clone());
     signer.sign(&mut dnskeys);
     let keys = keys_by_ds(&dnskeys, &[signer.ds(2)]).unwrap();
@@ -133,7 +134,7 @@ fn padded_denials_are_refused_or_cost_nothing() {
     }
 }
 
-/// Relevant records with invalid signatures.
+/// Relevant records have invalid signatures.
 #[test]
 fn wrongly_signed_denials_cost_the_failures_of_one_query() {
     let signer = Signer::of("example.");

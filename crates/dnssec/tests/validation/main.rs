@@ -1,4 +1,5 @@
-//! Validation of data signed by the tests, of the RFCs' examples and of public vectors.
+//! Tests of validation: with data that the tests sign, with the examples of RFCs, and with public
+//! test vectors.
 
 #![allow(clippy::unwrap_used)] // a panic here fails the test
 

@@ -1,4 +1,5 @@
-//! Zones that change from NSEC to NSEC3 while caches hold their records (S20).
+//! Zones that change from NSEC to NSEC3 while caches have their records (row S20 of
+//! `tests/SECURITY.md`).
 
 use avocet_dnssec::Proof;
 
@@ -12,7 +13,7 @@ fn denies(sets: &[Set]) -> bool {
     })
 }
 
-/// Returns, for each record that the denial needs, all the others.
+/// Returns, for each record that the denial needs, all other records.
 fn halves(sets: &[Set]) -> Vec<Vec<Set>> {
     let without = |at: usize| -> Vec<Set> {
         sets.iter()

@@ -1,7 +1,8 @@
-//! Runs the body of the fuzz target `validation` on its corpus and on mutations of it.
+//! Checks the properties of the fuzz target `validation` on its corpus and on mutations of it.
 //!
-//! `AVOCET_MUTATIONS` sets the number of mutations. `AVOCET_WRITE_CORPUS=1` writes the corpus. It
-//! is signed with a key from a fixed seed, and Ed25519 signatures are deterministic.
+//! `AVOCET_MUTATIONS` sets the number of mutations. `AVOCET_WRITE_CORPUS=1` writes the corpus. Its
+//! signatures are the same in each run, because the key comes from a fixed seed and Ed25519 is
+//! deterministic.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use crate::zones::{Hashing, one_of_each};
 
 /// Mutations in a plain `cargo test`.
 const MUTATIONS: u64 = 4_000;
-/// The seed of the key.
+/// The seed of the key that signs the corpus.
 const SEED: [u8; 32] = [1; 32];
 
 fn encode(sets: &[Set]) -> Vec<u8> {
@@ -42,8 +43,8 @@ fn with_key(signer: &Signer, mut sets: Vec<Set>) -> Vec<Set> {
     sets
 }
 
-/// Returns data signed by the zone: a positive answer, a wildcard answer, and parts of its two
-/// chains.
+/// Returns data that the zone has signed: a positive answer, a wildcard answer, and parts of its
+/// NSEC chain and its NSEC3 chain.
 fn specimens() -> Vec<(String, Vec<Set>)> {
     let signer = Signer::of_seed("z.", &SEED);
     let zone = one_of_each();
@@ -94,7 +95,8 @@ fn all_of_the_corpus_verifies() {
 
 type Content = (Vec<u8>, u16, Vec<Vec<u8>>);
 
-/// Normalises order, case and repetition of records.
+/// Returns the content of an RRset in a form that does not depend on the order, case and repetition
+/// of records.
 fn content(owner: &[u8], rtype: u16, records: &[Vec<u8>]) -> Content {
     let canonical = |record: &Vec<u8>| {
         let mut out = Vec::new();
@@ -107,7 +109,8 @@ fn content(owner: &[u8], rtype: u16, records: &[Vec<u8>]) -> Content {
     (owner.to_ascii_lowercase(), rtype, records)
 }
 
-/// Changed, truncated, repeated or mixed records never verify unless the zone signed them.
+/// Records that were changed, truncated, repeated or mixed do not verify unless the zone has signed
+/// the result.
 #[test]
 fn no_mutation_makes_anything_true() {
     let count = std::env::var("AVOCET_MUTATIONS").map_or(MUTATIONS, |count| count.parse().unwrap());

@@ -1,5 +1,5 @@
-//! A cross-check of the signed data: the crate `domain` orders and encodes the records, and we
-//! verify a signature over its output.
+//! The crate `domain` orders and encodes the records of an RRset, and a key signs the result. This
+//! crate must accept the signature.
 
 use std::cmp::Ordering;
 

@@ -1,5 +1,5 @@
-//! The responses of RFC 4035 appendix B and RFC 5155 appendix B, with their original records and
-//! signed by a new key.
+//! The responses in RFC 4035 appendix B and RFC 5155 appendix B: the original records, signed with
+//! a new key.
 
 use avocet_dnssec::{
     Budget, Delegation, DelegationKind, Denial, DenialKind, Proof, Reason, ZoneKeys,
@@ -11,7 +11,7 @@ use crate::sets::{Set, context, rtype, wire, with_all};
 use crate::signatures::verify;
 use crate::signer::Signer;
 
-/// RFC 4035 appendix A.
+/// The NSEC records of RFC 4035 appendix A: owners and data.
 const NSECS: [(&str, &str); 10] = [
     ("example.", "a.example. NS SOA MX RRSIG NSEC DNSKEY"),
     ("a.example.", "ai.example. NS DS RRSIG NSEC"),
@@ -25,7 +25,8 @@ const NSECS: [(&str, &str); 10] = [
     ("xx.example.", "example. A HINFO AAAA RRSIG NSEC"),
 ];
 
-/// RFC 5155 appendix A: owners, next hashes and types. All opt out.
+/// The NSEC3 records of RFC 5155 appendix A: owners, next hashes and types. All have the opt-out
+/// flag.
 const NSEC3S: [(&str, &str); 12] = [
     (
         "0p9mhaveqvm6t7vbl5lop2u3t2rp3tom",
@@ -44,7 +45,7 @@ const NSEC3S: [(&str, &str); 12] = [
     ("t644ebqk9bibcna874givr6joj62mlhv", "0p9mhaveqvm6t7vbl5lop2u3t2rp3tom HINFO A AAAA RRSIG"),
 ];
 
-/// The example zone with the records of one response.
+/// The records of one response in the example zone.
 struct Response {
     keys: ZoneKeys,
     sets: Vec<Set>,
@@ -96,8 +97,8 @@ impl Response {
     }
 }
 
-/// Checks that the records of a response prove the fact, and that no response without one of them
-/// does.
+/// Checks that the records of a response prove the fact, and that they do not if one of them is
+/// missing.
 #[track_caller]
 fn check(
     owners: &[&str],

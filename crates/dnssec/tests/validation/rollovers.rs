@@ -1,4 +1,4 @@
-//! RFC 5011: keys that appear, disappear and are revoked.
+//! Tests of RFC 5011: keys appear, disappear and are revoked.
 
 use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::rollover::{
@@ -12,7 +12,7 @@ use crate::signer::{Fields, Signer};
 
 const DAY: u64 = 86_400;
 
-/// Returns the DNSKEY RRset of these keys, signed by some of them at that time.
+/// Returns the DNSKEY RRset of these keys, signed by `signers` at the time `now_secs`.
 fn published(keys: &[&Signer], signers: &[&Signer], now_secs: u64) -> Set {
     let mut set = Set::of("example.", "DNSKEY", &[]);
     set.ttl_secs = 172_800;
@@ -72,7 +72,7 @@ fn a_second_key_is_trusted_after_thirty_days_in_sight() {
     };
     assert_eq!(change(30), [valid]);
     assert!(trusts(&rollover, &second));
-    // From now on the second key alone is enough.
+    // From now on, the second key suffices.
     let now = START + 31 * DAY;
     assert!(observe(&mut rollover, &published(&[&second], &[&second], now), now).is_ok());
     assert_eq!(state(&rollover, &first), Some(KeyState::Missing));
@@ -112,14 +112,14 @@ fn a_revoked_key_is_never_trusted_again() {
     observe(&mut rollover, &published(&[&first, &second], &[&first], START), START).unwrap();
     let first = revoked(first);
     let now = START + DAY;
-    // Another key cannot revoke it.
+    // Another key cannot revoke the first key.
     observe(&mut rollover, &published(&[&first, &second], &[&second], now), now).unwrap();
     assert!(rollover.keys().iter().all(|key| key.state() != KeyState::Revoked));
     observe(&mut rollover, &published(&[&first, &second], &[&first, &second], now), now).unwrap();
     let states: Vec<_> = rollover.keys().iter().map(|key| key.state()).collect();
     assert_eq!(states, [KeyState::Revoked, KeyState::Valid]);
     assert_eq!(rollover.anchors().len(), 1);
-    // The configuration still names the key, so it is never dropped.
+    // A configured anchor still names the key, so the key is not forgotten.
     let now = now + HOLD_DOWN_SECS + DAY;
     observe(&mut rollover, &published(&[&second], &[&second], now), now).unwrap();
     assert_eq!(rollover.keys()[0].state(), KeyState::Revoked);
@@ -191,8 +191,8 @@ fn the_number_of_keys_is_bounded() {
     assert_eq!(rollover.keys().len(), MAX_FOLLOWED_KEYS);
 }
 
-/// RFC 5011 §2.3: a half and a tenth of the lower of TTL and remaining signature validity, within
-/// bounds.
+/// RFC 5011 §2.3: the times are a half and a tenth of the lower of the TTL and the remaining
+/// validity of the signature, within bounds.
 #[test]
 fn the_next_question_follows_from_the_ttl() {
     let first = Signer::of("example.");

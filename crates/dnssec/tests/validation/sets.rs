@@ -1,4 +1,4 @@
-//! Owned RRsets for tests, and their views.
+//! RRsets that own their data, for tests, and views of them.
 
 use avocet_dnssec::{Context, Policy, Rrset, Sha1Signatures};
 use avocet_wire::{Class, Rtype, rdata, text};

@@ -1,4 +1,4 @@
-//! Valid signatures, and signatures broken in every way.
+//! Valid signatures, and signatures with one fault each.
 
 use avocet_dnssec::rrsig::MAX_CLOCK_SKEW_SECS;
 use avocet_dnssec::{Budget, Reason, Verified, ZoneKeys, signature};
@@ -29,7 +29,7 @@ fn signatures_of_every_algorithm_verify_and_no_changed_bit_does() {
         for at in 0..set.signatures[0].len() {
             let mut broken = set.clone();
             broken.signatures[0][at] ^= 1;
-            // The signer's name in other letter case is the same name.
+            // The name of the signer may differ in case.
             let same_name = (19..26).contains(&at);
             let mut other_case = set.clone();
             other_case.signatures[0][at] ^= 0x20;
@@ -92,7 +92,7 @@ fn wrong_fields_are_told_apart_even_when_they_are_signed() {
     check_fields(|fields| fields.signer = wire("."), Reason::WrongSigner);
 }
 
-/// A wildcard of a parent zone must not apply to names of another zone (CVE-2026-44690).
+/// A wildcard of the parent zone must not apply to names of a child zone (CVE-2026-44690).
 #[test]
 fn fewer_labels_than_the_signers_are_refused() {
     check_fields(
@@ -172,7 +172,8 @@ fn one_signature_of_several_is_enough() {
     assert!(verify(&set, &keys).is_ok());
 }
 
-/// The zone uses a supported algorithm. An additional signature does not reduce its security.
+/// The zone uses a supported algorithm. An additional signature with an unknown algorithm does not
+/// change this.
 #[test]
 fn an_unknown_algorithm_alone_does_not_make_a_signed_zone_insecure() {
     let signer = Signer::of("example.");

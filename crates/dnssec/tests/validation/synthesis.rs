@@ -1,4 +1,4 @@
-//! Aggressive use of cached records, step by step as the resolver does it.
+//! Answers derived from cached denials, with the records supplied one by one as the resolver does.
 
 use avocet_dnssec::aggressive::{Synthesis, synthesise};
 use avocet_dnssec::nsec3::Nsec3;
@@ -10,7 +10,7 @@ use crate::zones::{Hashing, Truth, Zone, display, one_of_each};
 
 const LABELS: [&str; 10] = ["*", "a", "b", "c", "d", "s", "t", "u", "w", "x"];
 
-/// Synthesises like the resolver. Also returns the number of records it took.
+/// Derives an answer as the resolver does. Also returns the number of records that this took.
 fn resolve(zone: &Zone, cached: &[Set], qname: &[u8], qtype: Rtype) -> (Synthesis, usize) {
     let (mut known, mut hashes) = (Vec::new(), Hashes::default());
     let mut budget = Budget::with_limits(Limits {
@@ -100,7 +100,7 @@ fn names_outside_of_the_zone_are_asked_for() {
     assert_eq!(resolve(&zone, &zone.nsecs(), &wire("y."), rtype("A")), (Synthesis::Ask, 0));
 }
 
-/// The TTL of a synthesised answer is the lowest of all records it relies on (RFC 8198 §5.4).
+/// The TTL of a derived answer is the lowest TTL of the records on which it relies (RFC 8198 §5.4).
 #[test]
 fn the_lifetime_is_the_least_of_the_records() {
     let zone = one_of_each();

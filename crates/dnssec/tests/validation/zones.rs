@@ -1,4 +1,4 @@
-//! Zones with a generated NSEC or NSEC3 chain, and the truth about their names.
+//! Zones with generated NSEC and NSEC3 chains, and what is true about their names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,17 +24,17 @@ pub(crate) struct Hashing {
     pub(crate) opts_out: bool,
 }
 
-/// The truth about a name and a type.
+/// What is true about a name and a type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Truth {
     /// The name has the type or a CNAME.
     Exists,
     Nodata,
     Nxdomain,
-    /// The wildcard below this name has the type or a CNAME.
+    /// A wildcard directly below this name has the type or a CNAME.
     Expanded(Vec<u8>),
-    /// Below a delegation or a DNAME, or at a delegation with a type other than DS: the zone cannot
-    /// deny it.
+    /// The name is below a delegation or a DNAME, or it is a delegation and the type is not DS. The
+    /// zone cannot deny such names.
     Elsewhere,
 }
 
@@ -101,8 +101,8 @@ impl Zone {
         }
     }
 
-    /// Returns the status of a name below the apex without DS records, `None` if it has some or is
-    /// outside the zone's authority.
+    /// Returns the status of a name below the apex that has no DS records. Returns `None` if it has
+    /// DS records, or if the zone has no authority over it.
     pub(crate) fn delegation(&self, child: &[u8]) -> Option<DelegationKind> {
         if self.is_hidden(child) || self.has(child, Rtype::DS) {
             return None;
@@ -157,8 +157,8 @@ impl Zone {
         hashed.iter().zip(nexts).map(set).collect()
     }
 
-    /// Returns names in, between and below those of the zone: two levels of these labels, and a
-    /// third one of a few.
+    /// Returns names of the zone, names between them and names below them: two levels of these
+    /// labels, and a few names with a third level.
     pub(crate) fn questions(&self, labels: &[&str]) -> Vec<Vec<u8>> {
         let mut level = vec![self.apex.clone()];
         let mut all = level.clone();
@@ -179,7 +179,7 @@ pub(crate) fn display(owner: &[u8]) -> String {
     rdata::display(Rtype::NS.0, owner).to_string()
 }
 
-/// An independent implementation of the hash (RFC 5155 §5).
+/// Another implementation of the hash (RFC 5155 §5), independent of the code under test.
 fn hash(owner: &[u8], hashing: Hashing) -> String {
     let salt = data_encoding::HEXLOWER.decode(hashing.salt.as_bytes()).unwrap();
     let mut octets = owner.to_ascii_lowercase();
@@ -210,8 +210,8 @@ pub(crate) fn random_zone(random: &mut Random, apex: &str) -> Zone {
     Zone::of(&lines)
 }
 
-/// Returns a zone with one of each: signed and unsigned delegations, empty non-terminals,
-/// wildcards, CNAME, DNAME, names around `*`.
+/// Returns a zone with a name of each kind: signed and unsigned delegations, empty non-terminals,
+/// wildcards, CNAME, DNAME, and names that sort directly before and after `*`.
 pub(crate) fn one_of_each() -> Zone {
     Zone::of(&[
         "z. SOA NS DNSKEY MX",
