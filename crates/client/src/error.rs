@@ -1,4 +1,5 @@
-//! Errors of the client: in the words of a request, and in the exchange with a server.
+//! Errors of the client: invalid arguments of a request, and failures of the exchange with a
+//! server.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -15,10 +16,10 @@ pub enum ClientError {
     /// The request has no name.
     #[error("the name is missing")]
     NoName,
-    /// A word is not a name.
+    /// An argument is not a name.
     #[error(transparent)]
     InvalidName(#[from] avocet_config::SettingError),
-    /// A word is neither a type nor a class.
+    /// An argument is neither a type nor a class.
     #[error("{0:?} is neither a type such as AAAA or TYPE65 nor a class such as CH")]
     NotATypeOrClass(String),
     /// The type is a type of zone transfer.
@@ -45,10 +46,10 @@ pub enum ClientError {
     /// The text is not a pin.
     #[error("+pin={0}: expected SHA-256 of a public key in base64, 44 characters")]
     NotAPin(String),
-    /// An option requires TLS.
+    /// An option has an effect only over TLS.
     #[error("{0} has a meaning only with @tls://SERVER")]
     OnlyOverTls(String),
-    /// An option has a meaning only over HTTPS.
+    /// An option has an effect only over HTTPS.
     #[error("+https-get has a meaning only with @https://SERVER")]
     OnlyOverHttps,
     /// The host of the server has no address.
@@ -78,7 +79,7 @@ pub enum ClientError {
     /// The reply is not a message.
     #[error(transparent)]
     Message(#[from] WireError),
-    /// The name of an address is malformed.
+    /// The reverse name of an address is malformed.
     #[error(transparent)]
     Name(#[from] NameError),
     /// The server answers with an error.
@@ -86,7 +87,7 @@ pub enum ClientError {
     Rcode(Rcode),
 }
 
-/// Returns the reason for the missing reply, and the remedy.
+/// Returns the reason for the missing reply, and what the user can do.
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => "timeout; see +time".to_owned(),

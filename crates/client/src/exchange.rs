@@ -1,7 +1,7 @@
 //! Sends a query and waits for its reply over UDP and TCP, with blocking sockets.
 //!
 //! A datagram counts as the reply if it comes from the server, is a response, and has the query's
-//! ID and question (RFC 5452 §9.1); others are ignored.
+//! ID and question (RFC 5452 §9.1); other datagrams are ignored.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -52,16 +52,16 @@ impl Carrier {
 pub struct Reply {
     /// The complete message.
     pub octets: Vec<u8>,
-    /// The server that sent it.
+    /// The server that sent the reply.
     pub server: SocketAddr,
-    /// Its transport.
+    /// The transport of the reply.
     pub carrier: Carrier,
     /// Time between the query and the reply.
     pub elapsed: Duration,
 }
 
-/// Sends a query to `server` over UDP; over TCP if the reply is truncated, and once more if the
-/// server requests its cookie (RFC 7873 §5.3).
+/// Sends a query to `server` over UDP. Repeats it over TCP if the reply is truncated, and with the
+/// server's cookie if the server requests it (RFC 7873 §5.3).
 ///
 /// # Errors
 ///
@@ -100,7 +100,7 @@ fn ask_with(request: &Request, server: SocketAddr, cookie: &Cookie) -> Result<Re
     over_tcp(query, request.timeout, server).map_err(no_answer(Carrier::Tcp))
 }
 
-/// Returns the server cookie in a BADCOOKIE reply to our cookie.
+/// Returns the server cookie in a BADCOOKIE reply to a query with the cookie `ours`.
 fn cookie_wanted(reply: &[u8], ours: &Cookie) -> Option<Vec<u8>> {
     let message = MessageView::new(reply).ok()?;
     let edns = message.edns().ok()??;
@@ -170,7 +170,7 @@ fn over_tcp(query: &[u8], timeout: Duration, server: SocketAddr) -> io::Result<R
     Ok(Reply { octets, server, carrier: Carrier::Tcp, elapsed: start.elapsed() })
 }
 
-/// Fills `out` before the deadline, even if single octets arrive.
+/// Fills `out` before the deadline, even if the octets arrive one by one.
 fn read_whole(
     stream: &mut TcpStream,
     out: &mut [u8],
@@ -211,7 +211,7 @@ pub(crate) fn is_reply(query: &[u8], reply: &[u8]) -> bool {
     }
 }
 
-/// Returns sixty-four bits from the random keys of hash maps: sufficient for single queries.
+/// Returns 64 bits from the random keys of hash maps, which are random enough for single queries.
 pub fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

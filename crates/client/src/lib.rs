@@ -1,7 +1,7 @@
-//! A DNS client: reads a question from words as dig does, sends it to one server over UDP or TCP,
-//! and shows the reply as text or JSON.
+//! A DNS client: reads a question from arguments like those of dig, sends it to one server over
+//! UDP, TCP, TLS, HTTPS or QUIC, and shows the reply as text or JSON.
 //!
-//! It neither resolves nor validates: it shows the server's response.
+//! The client neither resolves nor validates.
 //!
 //! ```
 //! use avocet_client::request::{Cookie, QUERY_ROOM, Request};

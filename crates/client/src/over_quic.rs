@@ -12,7 +12,7 @@ use avocet_session::quic::client::{QuicClient, QuicSettings};
 use crate::exchange::{Reply, is_reply, time_left};
 use crate::over_tls::{TlsForm, TlsRequest};
 
-/// Number of octets of the receive buffer: more than a datagram on usual paths has.
+/// Number of octets of the receive buffer. Datagrams on usual paths are shorter.
 const DATAGRAM_ROOM: usize = 4096;
 
 /// Sends a query and waits for its reply.
@@ -38,7 +38,7 @@ pub(crate) fn exchange(
 /// sent in HTTP/3. Returns the reply and the time that it took.
 ///
 /// # Errors
-/// The server does not answer, or does not provide the proof that the connection demands.
+/// The server does not answer, or its certificate is not accepted.
 pub fn ask(
     (mut session, target): (QuicClient, Option<&HttpTarget>),
     query: &[u8],

@@ -1,4 +1,4 @@
-//! A query over TLS (RFC 7858): the connection is verified before the query leaves.
+//! A query over TLS (RFC 7858). The server is verified before the query is sent.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -27,23 +27,23 @@ pub struct TlsRequest {
     pub name: String,
     /// Whether any certificate is accepted.
     pub is_insecure: bool,
-    /// A file with authorities that replace the authorities of the system.
+    /// A file with certificates of authorities, which replace the authorities of the system.
     pub authorities: Option<PathBuf>,
-    /// Digests of public keys. If there are any, the server must prove one of these keys, instead
-    /// of a certificate of an authority.
+    /// Digests of public keys. If there are any, the server must have one of these keys, and its
+    /// certificate need not come from an authority.
     pub pins: Vec<[u8; PIN_LEN]>,
     /// The file with the certificate that the client shows.
     pub certificate: Option<PathBuf>,
     /// The file with the key of that certificate, if the key is in a file of its own.
     pub key: Option<PathBuf>,
-    /// The encoding of messages.
+    /// How messages are sent within TLS.
     pub form: TlsForm,
 }
 
-/// The encoding of messages in TLS.
+/// How messages are sent within TLS.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum TlsForm {
-    /// In frames on a stream.
+    /// On a stream, each after its length.
     #[default]
     Frames,
     /// In HTTP on a stream.
@@ -88,7 +88,7 @@ impl HttpsRequest {
 }
 
 impl TlsRequest {
-    /// Returns the configuration of a connection that speaks this protocol.
+    /// Returns the configuration of a connection with this protocol in ALPN.
     pub(crate) fn config(&self, alpn: &[u8]) -> io::Result<Arc<ClientConfig>> {
         let shown = self.shown()?;
         client_showing(self.trust()?, shown.as_ref(), &[alpn]).map_err(io::Error::other)
@@ -173,7 +173,7 @@ pub(crate) fn exchange(
 /// and the time that it took.
 ///
 /// # Errors
-/// The server does not answer, or does not provide the proof that the session demands.
+/// The server does not answer, or its certificate is not accepted.
 pub fn ask(
     mut session: ClientSession,
     query: &[u8],

@@ -23,9 +23,9 @@ const TLS_PORT: u16 = 853;
 const QUIC_PORT: u16 = 853;
 /// The port of HTTPS.
 const HTTPS_PORT: u16 = 443;
-/// The path of DNS over HTTPS if the server has none.
+/// The path of DNS over HTTPS if the argument for the server has no path.
 const HTTPS_PATH: &str = "/dns-query";
-/// Number of octets of the blocks to which queries over TLS are padded (RFC 8467 §4.1).
+/// Queries over TLS are padded to a multiple of this number of octets (RFC 8467 §4.1).
 const PADDED: usize = 128;
 /// The default UDP size in OPT, which avoids fragmentation.
 const BUFFER_SIZE: u16 = 1232;
@@ -46,7 +46,7 @@ pub enum OutputForm {
 /// A question to one server, with its options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// The server, if the words name one.
+    /// The server, if the arguments name one.
     pub server: Option<SocketAddr>,
     /// The settings for TLS to the server; `None` without TLS.
     pub tls: Option<TlsRequest>,
@@ -72,7 +72,7 @@ pub struct Request {
     pub tries: u32,
     /// The output format.
     pub form: OutputForm,
-    /// Whether the running server resolves the question and shows its trace.
+    /// Whether the running server resolves the question, so that its trace can be shown.
     pub trace: bool,
 }
 
@@ -96,18 +96,18 @@ pub struct EdnsRequest {
 /// A DNS cookie (RFC 7873).
 #[derive(Debug, Clone)]
 pub struct Cookie {
-    /// The random part of the client.
+    /// The client cookie, which is random.
     pub client: [u8; 8],
-    /// The part of the server; empty before its first reply.
+    /// The server cookie; empty before the first reply of the server.
     pub server: Vec<u8>,
 }
 
 impl Request {
-    /// Parses the words of the command line.
+    /// Parses the arguments of the command line.
     ///
     /// # Errors
     ///
-    /// Names the first invalid word, with a suggestion.
+    /// The first invalid argument, with a suggestion.
     pub fn from_words(words: &[String]) -> Result<Self, ClientError> {
         let mut request = Self {
             server: None,
@@ -134,7 +134,8 @@ impl Request {
         };
         let (mut tls, mut is_tls, mut tls_word) = (TlsRequest::default(), false, None);
         let (mut without_edns, mut is_get) = (false, false);
-        // An address among the words requests a PTR query for the name of the address.
+        // If one argument is an address, the query is a PTR query for the reverse name of the
+        // address.
         let address = words.iter().find_map(|word| word.parse().ok());
         for word in words {
             if let Some(server) = word.strip_prefix('@') {
@@ -173,8 +174,8 @@ impl Request {
         Ok(request)
     }
 
-    /// Sets the name from the first plain word, and the type and class from the next words in
-    /// either order.
+    /// Sets the name from the first argument that is not an option, and the type and class from the
+    /// next ones in either order.
     fn set_plain(&mut self, word: &str) -> Result<(), ClientError> {
         if self.name.is_empty() {
             self.name = typed_name(word)?;
@@ -248,7 +249,7 @@ impl Request {
 }
 
 impl EdnsRequest {
-    /// Writes the OPT record, padded to blocks of a length if one is given.
+    /// Writes the OPT record. If `block` is given, pads the message to a multiple of this length.
     fn write(
         &self,
         cookie: &Cookie,
@@ -331,8 +332,8 @@ fn class_from(word: &str) -> Option<Class> {
     }
 }
 
-/// Reads a server, given without its at sign, and returns its address. Sets in `tls` how to reach
-/// the server, and in `is_tls` whether it is reached over TLS.
+/// Reads a server, given without its at sign, and returns its address. Sets the transport in `tls`,
+/// and sets `is_tls` if the transport uses TLS.
 fn server_of(
     text: &str,
     tls: &mut TlsRequest,
@@ -379,7 +380,8 @@ fn https_server(
     Ok((server_address(place, HTTPS_PORT)?, https))
 }
 
-/// Reads an option that has a meaning only over TLS. Returns false if the word is another option.
+/// Reads an option that has an effect only over TLS. Returns false if the argument is another
+/// option.
 fn tls_option(word: &str, tls: &mut TlsRequest) -> Result<bool, ClientError> {
     match word.split_once('=') {
         None if word == "+insecure" => tls.is_insecure = true,

@@ -1,5 +1,5 @@
-//! A stub resolver that sends queries to this server. The server uses it to find the names of
-//! clients and the addresses of the servers of lists.
+//! A stub resolver with which the server sends its own queries, to itself or to another server: for
+//! names of clients, addresses of upstreams, DS records of its zones, and others.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use avocet_wire::{MessageView, NameBuf, Rcode, Rtype};
 use crate::request::Request;
 use crate::{ClientError, exchange};
 
-/// Time to wait for the name of an address, which is longer than the server's own timeout.
+/// Time to wait for the name of an address. It is longer than the timeout of the server that
+/// resolves the name.
 const NAME_PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum TTL in seconds of DS records: the time for which resolvers cache records at most (RFC
-/// 8767 §4).
+/// Maximum TTL of DS records in seconds: resolvers do not cache records for longer (RFC 8767 §4).
 const MAX_DS_TTL_SECS: u32 = 7 * 86_400;
 /// Number of octets of TTL and length, which precede a record's data.
 const TTL_AND_LENGTH: usize = 6;
@@ -48,7 +48,7 @@ pub fn name_of(server: SocketAddr, address: IpAddr) -> Result<Option<(String, u3
 /// A server without encryption.
 #[derive(Debug, Clone, Copy)]
 pub struct StubServer {
-    /// Its address.
+    /// The address of the server.
     pub addr: SocketAddr,
     /// Whether the server is queried over TCP only.
     pub by_tcp: bool,
@@ -78,8 +78,8 @@ pub fn records_of(
 }
 
 /// Returns the data of the DS records of a zone according to `server`, with the TTL in seconds that
-/// they have at the parent. The TTL of the answer is lower if the server has the records in its
-/// cache, so the TTL in their signatures counts as well.
+/// they have at the parent. If the server has cached the records, the TTL in its answer is lower,
+/// so the original TTL in the signatures is used as well.
 ///
 /// # Errors
 ///
@@ -91,8 +91,8 @@ pub fn ds_of(server: StubServer, zone: &NameBuf) -> Result<(Vec<Vec<u8>>, u32), 
     ds_in(&exchange::exchange(&request, server.addr)?.octets)
 }
 
-/// Returns the data of the DS records in the answer section, with the highest TTL in seconds of
-/// these records and in their signatures.
+/// Returns the data of the DS records in the answer section, and the highest TTL in seconds of the
+/// records and of the original TTLs in their signatures.
 fn ds_in(octets: &[u8]) -> Result<(Vec<Vec<u8>>, u32), ClientError> {
     let (records, ttl_secs) = records_in(octets, Rtype::DS)?;
     let (signatures, _) = records_in(octets, Rtype::RRSIG)?;
@@ -131,7 +131,7 @@ pub fn records_in(octets: &[u8], rtype: Rtype) -> Result<(Vec<Vec<u8>>, u32), Cl
 ///
 /// # Errors
 ///
-/// The RCODE of an error response.
+/// The RCODE, if the response is an error.
 pub fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
     let message = MessageView::new(octets).map_err(|_| Rcode::FORMERR)?;
     match message.header().rcode() {
@@ -149,7 +149,8 @@ pub fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
     Ok(answer.filter_map(address).collect())
 }
 
-/// Returns the address at which this machine reaches a local server that listens on `listen`.
+/// Returns the address at which this host reaches a server on the same host that listens on
+/// `listen`.
 pub fn from_here(listen: SocketAddr) -> SocketAddr {
     let mut server = listen;
     if server.ip().is_unspecified() {

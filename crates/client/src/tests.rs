@@ -49,7 +49,8 @@ fn reply_to(query: &[u8], flags: u16, rcode: Rcode, options: &[EdnsOption<'_>]) 
     out
 }
 
-/// Starts a UDP server that sends the results of `answer` for each datagram.
+/// Starts a UDP server that receives `queries` datagrams and sends the results of `answer` for
+/// each.
 fn udp_server(
     mut answer: impl FnMut(usize, &[u8]) -> Vec<Vec<u8>> + Send + 'static,
     queries: usize,
@@ -194,7 +195,7 @@ fn a_truncated_reply_is_asked_for_again_over_tcp() {
         let mut query = vec![0; usize::from(u16::from_be_bytes(length))];
         stream.read_exact(&mut query).unwrap();
         let reply = reply_to(&query, RA, Rcode::NOERROR, &[]);
-        // In two pieces: TCP does not preserve message boundaries.
+        // The message is sent in two pieces: TCP does not preserve message boundaries.
         stream.write_all(&(reply.len() as u16).to_be_bytes()).unwrap();
         stream.write_all(&reply).unwrap();
     });
