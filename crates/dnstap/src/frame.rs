@@ -9,7 +9,8 @@
 //!   STOP ──>                                  STOP, or the end of an interrupted file
 //!        <── FINISH
 //! ```
-//! A data frame is its length in 32 bits and its octets; length zero announces a control frame.
+//! A data frame consists of its length in 32 bits and its octets. A length of zero announces a
+//! control frame.
 
 use std::io::{ErrorKind, Read};
 
@@ -18,11 +19,11 @@ use crate::message::TapMessage;
 
 /// The content type of dnstap.
 pub const CONTENT_TYPE: &[u8] = b"protobuf:dnstap.Dnstap";
-/// Length of the longest data frame in octets: two DNS messages with the data about them.
+/// Length of the longest data frame in octets: it has room for two DNS messages and their details.
 pub const MAX_FRAME: usize = 256 << 10;
-/// Length of the longest control frame in octets, the same as in other implementations.
+/// Length of the longest control frame in octets. Other implementations have the same limit.
 const MAX_CONTROL: usize = 512;
-/// The number of the control frame field that holds a content type.
+/// The type of the field that contains a content type, in control frames.
 const FIELD_CONTENT_TYPE: u32 = 1;
 
 /// A control frame.
@@ -99,7 +100,7 @@ impl Frame {
     }
 }
 
-/// Reads frames.
+/// A reader of frames.
 pub struct FrameReader<R> {
     input: R,
 }
@@ -111,7 +112,8 @@ impl<R: Read> FrameReader<R> {
     }
 
     /// Reads a frame; the octets of a data frame replace those in `data`. Returns `None` at the end
-    /// of the input, even if the end is within a frame, because a writer may have been interrupted.
+    /// of the input, also if the input ends within a frame, because the writer may have been
+    /// interrupted.
     ///
     /// # Errors
     /// The input cannot be read, or is not a frame stream.
@@ -173,11 +175,11 @@ fn word(octets: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_be_bytes(*word), rest))
 }
 
-/// A file with messages.
+/// A file of dnstap messages.
 pub struct TapFile<R> {
     frames: FrameReader<R>,
     data: Vec<u8>,
-    /// Number of frames that are not messages of a known kind.
+    /// Number of frames without a message of a known kind.
     pub passed_over: u64,
 }
 

@@ -1,14 +1,14 @@
-//! dnstap: what a DNS server receives and sends, as a stream of messages that other programs read.
+//! dnstap: messages that a DNS server receives and sends, in a stream that other programs read.
 //!
 //! ```text
 //! worker ── TapSender ──ring── TapReceiver ──> TapMessage::write ──> frame::put_data ──> socket
 //!                                     file ──> TapFile ──> TapMessage::read
 //! ```
-//! The crate has no socket and no clock. [`frame`] has the frame streams that carry the messages,
-//! [`message`] the messages, which are protocol buffers, and [`ring`](mod@ring) the way of a reply
-//! from its worker to the thread that writes it.
+//! The crate has no socket and no clock. [`frame`] reads and writes the frames that contain
+//! messages, and [`message`] the messages, which are protocol buffers. [`ring`](mod@ring) passes
+//! replies from a worker to the thread that writes them.
 //!
-//! Readers take octets from strangers: every length has a bound, and nothing recurses.
+//! The input of readers is untrusted: every length has a bound, and no function calls itself.
 //!
 //! ```
 //! use avocet_dnstap::frame::put_data;
@@ -47,13 +47,13 @@ pub use ring::{TapReceiver, TapRecord, TapSender, TappedReply, ring};
 /// The reason why a stream or a message cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TapError {
-    /// The stream fails.
+    /// The stream cannot be read.
     #[error(transparent)]
     Stream(#[from] std::io::Error),
     /// The file is not a frame stream.
     #[error("not a frame stream: it does not begin with a START frame")]
     NotAStream,
-    /// The stream has another content type. Holds that type.
+    /// The stream has another content type. Holds this type.
     #[error("the frame stream does not have dnstap messages: its content type is {0:?}")]
     OtherContent(String),
     /// A frame is longer than any message. Holds its length in octets.

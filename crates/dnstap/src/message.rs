@@ -32,7 +32,7 @@ const RESPONSE_SECS: u32 = 12;
 const RESPONSE_NANOS: u32 = 13;
 const RESPONSE_MESSAGE: u32 = 14;
 
-/// The transaction that a message belongs to.
+/// The kind of a message: who sent it, and whether it is a query or a response.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MessageKind {
     /// A query that an authoritative server received.
@@ -135,7 +135,7 @@ impl TapTime {
 /// A message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TapMessage<'a> {
-    /// The kind of transaction of the message.
+    /// The kind of the message.
     pub kind: MessageKind,
     /// The name of the server; empty if unknown.
     pub identity: &'a [u8],
@@ -147,9 +147,9 @@ pub struct TapMessage<'a> {
     pub query_address: Option<IpAddr>,
     /// The port that sent the query.
     pub query_port: Option<u16>,
-    /// The address that the query was sent to.
+    /// The address to which the query was sent.
     pub response_address: Option<IpAddr>,
-    /// The port that the query was sent to.
+    /// The port to which the query was sent.
     pub response_port: Option<u16>,
     /// The time of the query.
     pub query_time: Option<TapTime>,
@@ -162,7 +162,7 @@ pub struct TapMessage<'a> {
 }
 
 impl<'a> TapMessage<'a> {
-    /// Returns a message without any detail.
+    /// Returns a message of this kind in which all other fields are unknown.
     #[must_use]
     pub fn of(kind: MessageKind) -> Self {
         Self {
@@ -360,7 +360,7 @@ mod tests {
         });
     }
 
-    /// The message of a client's query, as the tools of other authors write it.
+    /// The message of a client query, as other tools encode it.
     #[test]
     fn the_octets_of_a_message_are_those_of_the_schema() {
         let message = TapMessage {

@@ -3,8 +3,8 @@
 //! Each worker has a ring. It holds words, not octets: a slot is an `AtomicU64`, which both sides
 //! access without `unsafe`. The worker fills the slots of a record and then publishes the record by
 //! one store with release order. If the ring is full, the worker drops and counts the record: it
-//! never waits and allocates nothing. The ring of the query log has the same protocol, but its
-//! records are without messages.
+//! never waits and allocates nothing. The query log has another ring with the same protocol, but
+//! without messages in its records.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -24,16 +24,16 @@ pub struct TappedReply<'a> {
     pub time_us: u64,
     /// Microseconds from the query to the reply.
     pub delay_us: u32,
-    /// Revision of the snapshot that decided.
+    /// Revision of the configuration under which the query was answered.
     pub revision: u32,
     /// Address of the client.
     pub client: IpAddr,
-    /// A number that identifies the client's device, whatever its address; zero if the device is
-    /// unknown.
+    /// An identifier of the client's device, which does not depend on its address; zero if the
+    /// device is unknown.
     pub device: u64,
-    /// The number of the server's address.
+    /// The index of the server's address in the configuration.
     pub entrance: u16,
-    /// The number of the transport.
+    /// The code of the transport, as in the query log.
     pub transport: u8,
     /// Whether `octets` are a reply. Otherwise they are a question.
     pub is_reply: bool,
@@ -41,13 +41,13 @@ pub struct TappedReply<'a> {
     pub octets: &'a [u8],
 }
 
-/// A word alone in its pair of cache lines: processors fetch lines in pairs.
+/// A word in its own pair of cache lines, because processors fetch lines in pairs.
 #[repr(align(128))]
 struct LoneWord(AtomicU64);
 
 struct RingWords {
     words: Box<[AtomicU64]>,
-    /// Index after the last complete record.
+    /// Index of the word after the last complete record.
     published: LoneWord,
     /// Index of the first word that the receiver has not read.
     consumed: LoneWord,
@@ -76,7 +76,7 @@ pub struct TapSender {
     ring: Arc<RingWords>,
     /// Index of the next word to write.
     end: u64,
-    /// Index up to which the slots are known to be free.
+    /// Index before which the slots are known to be free.
     limit: u64,
     dropped: u64,
 }
@@ -110,7 +110,7 @@ impl TapSender {
         self.end += 1;
     }
 
-    /// Reads the receiver's progress again, and reports whether there is room for this number of
+    /// Reads how far the receiver has come, and reports whether there is room for this number of
     /// words.
     #[cold]
     fn has_room(&mut self, words: u64) -> bool {
@@ -150,7 +150,7 @@ fn fixed_words(reply: &TappedReply<'_>, len: usize) -> [u64; FIXED] {
 pub struct TapReceiver {
     ring: Arc<RingWords>,
     start: u64,
-    /// Index up to which records are known to be complete.
+    /// Index before which records are known to be complete.
     end: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Files with dnstap messages as any octets: runs the body of the fuzz target `dnstap` on its
-//! corpus and on mutations of it.
+//! Arbitrary octets as files with dnstap messages: checks the properties of the fuzz target
+//! `dnstap` on its corpus and on mutations of it.
 //!
 //! `AVOCET_MUTATIONS` sets the number of mutations. `AVOCET_WRITE_CORPUS=1` writes the specimens to
 //! the corpus.

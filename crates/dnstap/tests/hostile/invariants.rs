@@ -1,4 +1,4 @@
-//! Properties of any octets as a file with dnstap messages.
+//! Properties of a file with dnstap messages that hold for arbitrary octets.
 
 use std::io::Read;
 
@@ -19,15 +19,15 @@ impl Read for Dripping<'_> {
     }
 }
 
-/// Checks that a file is read in the same way however it comes, and that each message survives a
-/// round trip.
+/// Checks that the result does not depend on the pieces in which a file is read, and that each
+/// message stays the same when it is written and read again.
 pub(crate) fn file(octets: &[u8]) {
     let whole = messages(octets);
     assert_eq!(whole, messages(Dripping(octets)), "however it comes");
     let _ = TapMessage::read(octets);
 }
 
-/// Returns the messages as they are written again, and the error at the end.
+/// Returns the messages after they were written again, and the error at the end.
 fn messages(input: impl Read) -> (Vec<Vec<u8>>, Option<String>) {
     let mut found = Vec::new();
     let mut file = match TapFile::open(input) {
