@@ -1,4 +1,4 @@
-//! Spans as protocol buffers.
+//! Encodes spans as protocol buffers.
 
 use avocet_protobuf::{put_fixed32, put_fixed64, put_octets, put_uint};
 
@@ -31,7 +31,7 @@ const FLAGS: u32 = 16;
 const EVENT_TIME: u32 = 1;
 const EVENT_NAME: u32 = 2;
 const EVENT_ATTRIBUTES: u32 = 3;
-/// Fields of `Status`, and its code for an error.
+/// Fields of `Status`, and the code that means an error.
 const STATUS_MESSAGE: u32 = 2;
 const STATUS_CODE: u32 = 3;
 const CODE_ERROR: u64 = 2;
@@ -42,10 +42,10 @@ const STRING: u32 = 1;
 const BOOL: u32 = 2;
 const INT: u32 = 3;
 
-/// Flags of every span: it is sampled, and its parent span is known to be of this server.
+/// The flags of each span: the span is sampled, and its parent span belongs to this server.
 pub(crate) const SPAN_FLAGS: u32 = 0x101;
 
-/// Appends the message of a span, without the tag before it.
+/// Appends the message of a span, without the tag and the length that precede it in a request.
 pub(crate) fn span(span: &Span, out: &mut Vec<u8>) {
     put_octets(out, TRACE_ID, &span.trace.0);
     put_octets(out, SPAN_ID, &span.id);
@@ -103,7 +103,7 @@ fn attribute(attribute: &Attribute, out: &mut Vec<u8>) {
     put_octets(out, VALUE, &value);
 }
 
-/// Returns the body of a request.
+/// Returns the body of a request that sends encoded spans.
 pub(crate) fn request<'s>(
     resource: &Resource<'_>,
     spans: impl IntoIterator<Item = &'s [u8]>,
@@ -167,7 +167,7 @@ mod tests {
         let body = resource.request(Encoding::Protobuf, [&octets[..], &octets[..]]);
         let found = body.windows(octets.len()).filter(|part| *part == &octets[..]).count();
         assert_eq!((body[0], found), (0x0a, 2));
-        // ResourceSpans: Resource with one attribute, ScopeSpans with the scope.
+        // ResourceSpans has a Resource with one attribute, and ScopeSpans with the scope.
         let start =
             [&[0x0a, 24, 0x0a, 22, 0x0a, 12][..], b"service.name", &[0x12, 6, 0x0a, 4], b"home"]
                 .concat();

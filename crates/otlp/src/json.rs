@@ -1,11 +1,11 @@
-//! Spans in JSON.
+//! Encodes spans as JSON.
 
 use serde_json::{Value, json};
 
 use crate::binary::SPAN_FLAGS;
 use crate::{Attribute, AttributeValue, Resource, Span, SpanEvent};
 
-/// The code of a status for an error.
+/// The code of a `Status` that means an error.
 const CODE_ERROR: u32 = 2;
 
 /// Appends a span.
@@ -60,7 +60,7 @@ fn hexadecimal(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
-/// Returns the body of a request.
+/// Returns the body of a request that sends encoded spans.
 pub(crate) fn request<'s>(
     resource: &Resource<'_>,
     spans: impl IntoIterator<Item = &'s [u8]>,

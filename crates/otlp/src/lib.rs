@@ -1,5 +1,5 @@
-//! Spans in the OpenTelemetry protocol (OTLP 1.x), as a collector takes them by HTTP: protocol
-//! buffers, or JSON.
+//! Spans in the OpenTelemetry protocol (OTLP 1.x), which a collector receives over HTTP as protocol
+//! buffers or JSON.
 //!
 //! ```text
 //! Span -- encode --> octets of one span --+
@@ -8,8 +8,8 @@
 //! body of a response ------------------------ read_rejected ------> spans that were rejected
 //! ```
 //! The crate has no socket, no clock and no randomness. A span is encoded when it ends, so that its
-//! size is known while it waits. Spans of one [`Encoding`] are then put into one request. The
-//! numbers of the fields are those of `trace.proto` of the protocol.
+//! size is known while it waits to be sent. Encoded spans of one [`Encoding`] are then sent in one
+//! request. The field numbers are those of the protocol's `trace.proto`.
 //!
 //! ```
 //! use avocet_otlp::{Encoding, Resource, Span, SpanKind, TraceId};
@@ -40,8 +40,8 @@ pub enum Encoding {
     /// Protocol buffers.
     #[default]
     Protobuf,
-    /// The JSON mapping of the protocol buffers, with the deviations of the protocol: identifiers
-    /// are hexadecimal, enumerations are numbers.
+    /// The JSON mapping of the protocol buffers, with the exceptions that the protocol makes:
+    /// identifiers are hexadecimal, enumerations are numbers.
     Json,
 }
 
@@ -137,7 +137,7 @@ impl Attribute {
     }
 }
 
-/// An event at a moment of a span.
+/// An event during a span.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpanEvent {
     /// The time in Unix nanoseconds.
@@ -155,9 +155,9 @@ pub struct Span {
     pub trace: TraceId,
     /// The identifier of the span.
     pub id: SpanId,
-    /// The parent span; `None` for the root of the trace.
+    /// The parent span; `None` if the span is the root of the trace.
     pub parent: Option<SpanId>,
-    /// The name of the span, from a small set of names.
+    /// The name of the span, which must be one of a small set of names.
     pub name: String,
     /// The role of the span.
     pub kind: SpanKind,
@@ -169,7 +169,7 @@ pub struct Span {
     pub attributes: Vec<Attribute>,
     /// The events, in order.
     pub events: Vec<SpanEvent>,
-    /// The number of further events that were not recorded.
+    /// The number of events that were not recorded.
     pub dropped_events: u32,
     /// The error with which the span ended, if any.
     pub error: Option<Cow<'static, str>>,
@@ -213,9 +213,9 @@ impl Span {
 pub struct Resource<'r> {
     /// The attributes of the source.
     pub attributes: Vec<Attribute>,
-    /// The name of the code that made the spans.
+    /// The name of the software that made the spans.
     pub scope: &'r str,
-    /// The version of that code.
+    /// The version of this software.
     pub version: &'r str,
 }
 

@@ -1,4 +1,4 @@
-//! The response of a collector that took a request, wholly or in part.
+//! The response of a collector that has accepted all or some spans of a request.
 
 use avocet_protobuf::{FieldValue, Fields, ProtoField};
 use serde_json::Value;
@@ -15,15 +15,15 @@ const MAX_REASON: usize = 200;
 /// Spans that a collector rejected.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Rejected {
-    /// The number of spans; zero for a warning.
+    /// The number of rejected spans; zero if the message is only a warning.
     pub spans: u64,
     /// The reason, without control characters.
     pub message: String,
 }
 
 /// Returns the spans of a request that the collector rejected, according to the body of its
-/// response. Returns nothing if the body is empty or not one of the protocol, because the status
-/// already shows that the request was accepted.
+/// response. Returns an empty value if the body is empty or cannot be read, because the status
+/// already shows that the collector accepted the request.
 #[must_use]
 pub fn read_rejected(encoding: Encoding, body: &[u8]) -> Rejected {
     let found = match encoding {
@@ -61,7 +61,7 @@ fn json(body: &[u8]) -> Option<Rejected> {
     Some(Rejected { spans: u64::try_from(count).unwrap_or(0), message })
 }
 
-/// Returns a signed number of protocol buffers; 0 if it is negative.
+/// Converts a signed integer of protocol buffers; returns 0 if it is negative.
 fn positive(count: u64) -> u64 {
     u64::try_from(count.cast_signed()).unwrap_or(0)
 }
