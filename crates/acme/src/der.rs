@@ -1,7 +1,7 @@
-//! DER (X.690), as far as certificates need it: nested fields are written from the inside outwards,
-//! and read one after the other.
+//! DER (X.690), as far as certificates need it. A nested field is written after the fields inside
+//! it; fields are read one after the other.
 
-/// The tags of the types of fields.
+/// The tags of fields, by their types.
 pub(crate) const BOOLEAN: u8 = 0x01;
 pub(crate) const INTEGER: u8 = 0x02;
 pub(crate) const BIT_STRING: u8 = 0x03;
@@ -12,11 +12,11 @@ pub(crate) const UTC_TIME: u8 = 0x17;
 pub(crate) const GENERALIZED_TIME: u8 = 0x18;
 pub(crate) const SEQUENCE: u8 = 0x30;
 pub(crate) const SET: u8 = 0x31;
-/// Returns a context-specific field with fields inside: `[number]`.
+/// Returns the tag of a context-specific field with fields inside: `[number]`.
 pub(crate) const fn constructed(number: u8) -> u8 {
     0xa0 | number
 }
-/// Returns a context-specific field with a value: `[number] IMPLICIT`.
+/// Returns the tag of a context-specific field with a value: `[number] IMPLICIT`.
 pub(crate) const fn primitive(number: u8) -> u8 {
     0x80 | number
 }
@@ -48,7 +48,7 @@ pub(crate) fn bits(octets: &[u8]) -> Vec<u8> {
     bits_with_unused(0, octets)
 }
 
-/// Returns a bit string in which this number of bits at the end is not used.
+/// Returns a bit string whose last `unused` bits are not used.
 pub(crate) fn bits_with_unused(unused: u8, octets: &[u8]) -> Vec<u8> {
     nested(BIT_STRING, &[&[unused], octets])
 }
@@ -77,7 +77,7 @@ pub(crate) fn read(octets: &[u8]) -> Option<DerField<'_>> {
     Some(DerField { tag: head[0], content, rest })
 }
 
-/// Reads the first field, which has this tag.
+/// Reads the first field. Returns `None` if it does not have this tag.
 pub(crate) fn expect(octets: &[u8], tag: u8) -> Option<DerField<'_>> {
     read(octets).filter(|field| field.tag == tag)
 }

@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::key::KeyFault;
 use crate::world::{PresentFault, Silence, Stopped};
 
-/// Maximum number of characters of a text of the authority in errors.
+/// Maximum number of characters of a text of the authority that errors contain.
 const MAX_TEXT: usize = 400;
 
 /// An error: no certificate was obtained.
@@ -19,12 +19,12 @@ pub enum AcmeError {
     /// The authority refuses a request.
     #[error("the authority refuses {step}: {problem}")]
     Refused {
-        /// The request.
+        /// The refused request.
         step: &'static str,
         /// The reason.
         problem: AuthorityProblem,
     },
-    /// The authority did not find the proof for a name.
+    /// The authority has not found the proof for a name.
     #[error("the authority does not accept the proof for {name} ({kind}): {problem}")]
     Proof {
         /// The host name.
@@ -41,24 +41,24 @@ pub enum AcmeError {
         name: String,
         /// The kind of challenge.
         kind: &'static str,
-        /// The kinds that it offers.
+        /// The kinds that the authority offers.
         offered: String,
     },
     /// A response does not follow RFC 8555.
     #[error("the response of the authority to {step} is invalid: {what}")]
     Invalid {
-        /// The request.
+        /// The request to which the authority responds.
         step: &'static str,
-        /// The defect.
+        /// What is wrong with the response.
         what: String,
     },
-    /// The authority works on something for too long.
+    /// The authority takes too long for a step.
     #[error("the authority did not complete {0} in time")]
     TooSlow(&'static str),
-    /// The order failed at the authority.
+    /// The authority says that the order has failed.
     #[error("the authority gave up the order: {0}")]
     Order(AuthorityProblem),
-    /// A proof cannot be shown.
+    /// A proof cannot be presented to the authority.
     #[error("the proof for {name} cannot be shown: {source}")]
     Present {
         /// The host name.
@@ -69,13 +69,13 @@ pub enum AcmeError {
     /// A key cannot be made or used.
     #[error("{0}")]
     Key(#[from] KeyFault),
-    /// The server stops.
+    /// The server stops, or the configuration has changed.
     #[error("{0}")]
     Stopped(#[from] Stopped),
 }
 
 impl AcmeError {
-    /// Returns the seconds that the authority asks to wait for, if it does.
+    /// Returns the number of seconds to wait before the next request, if the authority states it.
     pub fn retry_after_secs(&self) -> Option<u64> {
         match self {
             Self::Refused { problem, .. } => problem.retry_after_secs,
@@ -89,8 +89,8 @@ impl AcmeError {
     }
 }
 
-/// The reason that an authority gives for a failure (RFC 7807, RFC 8555 §6.7): printable, of
-/// bounded length.
+/// The reason that an authority gives for a failure (RFC 7807, RFC 8555 §6.7): its texts are
+/// printable and of bounded length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthorityProblem {
     /// The type, without `urn:ietf:params:acme:error:`, such as `unauthorized`.

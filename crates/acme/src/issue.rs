@@ -1,5 +1,5 @@
-//! Certificates that this program signs (RFC 5280): the proof of TLS-ALPN-01, and the certificates
-//! of a private authority.
+//! Signs certificates (RFC 5280): the proofs of TLS-ALPN-01, and the certificates of a private
+//! authority.
 
 use std::net::IpAddr;
 
@@ -22,7 +22,7 @@ const SERVER_AUTH: [u8; 8] = [0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];
 /// Number of octets of a key identifier (RFC 7093 §2, method 1).
 const KEY_ID_LEN: usize = 20;
 
-/// The kind of holder that a certificate is for.
+/// Who uses a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// A server with host names.
@@ -31,12 +31,12 @@ pub enum Role {
     Authority,
 }
 
-/// The contents of a certificate that vary: its role, its owner, its names and addresses.
+/// The contents of a certificate that vary.
 #[derive(Debug, Clone, Copy)]
 pub struct CertificateFacts<'a> {
-    /// The kind of holder that the certificate is for.
+    /// Who uses the certificate.
     pub role: Role,
-    /// The common name of its owner.
+    /// The common name of the certificate's owner.
     pub subject: &'a str,
     /// The host names.
     pub names: &'a [String],
@@ -46,9 +46,9 @@ pub struct CertificateFacts<'a> {
     pub public: &'a [u8],
     /// The serial number; the first octet is from 1 to 127.
     pub serial: [u8; 16],
-    /// The first Unix second of its life.
+    /// The first Unix second in which the certificate is valid.
     pub not_before: u64,
-    /// The last Unix second of its life.
+    /// The last Unix second in which the certificate is valid.
     pub not_after: u64,
 }
 
@@ -64,7 +64,7 @@ pub struct Issuer<'a> {
 /// Returns a signed certificate in DER.
 ///
 /// # Errors
-/// The cryptography fails.
+/// The cryptographic library fails.
 pub fn issue(facts: &CertificateFacts<'_>, issuer: Issuer<'_>) -> Result<Vec<u8>, KeyFault> {
     let mut extensions = Vec::new();
     let mut put = |oid: &[u8], value: Vec<u8>| extensions.extend(extension(oid, &[], &value));
@@ -76,7 +76,8 @@ pub fn issue(facts: &CertificateFacts<'_>, issuer: Issuer<'_>) -> Result<Vec<u8>
         extensions.extend(alternative_names(facts.names, facts.addresses));
     }
     let (is_authority, usage) = match facts.role {
-        // digitalSignature; keyCertSign and cRLSign.
+        // The bits of `keyUsage`: digitalSignature for servers, keyCertSign and cRLSign for
+        // authorities.
         Role::Server => (Vec::new(), bits_with_unused(7, &[0x80])),
         Role::Authority => (der::write(BOOLEAN, &[0xff]), bits_with_unused(1, &[0x06])),
     };
@@ -118,7 +119,7 @@ fn name(common: &str) -> Vec<u8> {
     nested(SEQUENCE, &[&nested(SET, &[&attribute])])
 }
 
-/// Returns an encoded time. From 2050 on, its year has four digits (RFC 5280 §4.1.2.5).
+/// Returns an encoded time. From 2050 on, years have four digits (RFC 5280 §4.1.2.5).
 fn time(unix_secs: u64) -> Vec<u8> {
     const YEAR_2050: u64 = 2_524_608_000;
     const MOST_SECS: u64 = 253_402_300_799;

@@ -36,10 +36,10 @@ const PEM_LINE: usize = 64;
 /// An error: a key cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum KeyFault {
-    /// The random source or the cryptography fails.
+    /// The random source or the cryptographic library fails.
     #[error("no key can be made or used: the cryptography fails")]
     Cryptography,
-    /// The octets are no key on P-256 in PKCS #8.
+    /// The octets are not a key on P-256 in PKCS #8.
     #[error("the stored key cannot be read")]
     Octets,
 }
@@ -65,7 +65,7 @@ impl AccountKey {
     /// Reads a key in PKCS #8.
     ///
     /// # Errors
-    /// The octets are no key on P-256.
+    /// The octets are not a key on P-256.
     pub fn from_pkcs8(octets: &[u8]) -> Result<Self, KeyFault> {
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, octets);
         pair.map(Self).map_err(|_| KeyFault::Octets)
@@ -74,7 +74,7 @@ impl AccountKey {
     /// Returns the key in PKCS #8.
     ///
     /// # Errors
-    /// The cryptography fails.
+    /// The cryptographic library fails.
     pub fn to_pkcs8(&self) -> Result<Zeroizing<Vec<u8>>, KeyFault> {
         to_pkcs8(&self.0)
     }
@@ -85,7 +85,8 @@ impl AccountKey {
         json!({ "crv": "P-256", "kty": "EC", "x": x, "y": y })
     }
 
-    /// Returns the thumbprint of the public key: its digest with the members in order (RFC 7638).
+    /// Returns the thumbprint of the public key: the digest of its JSON Web Key with the members in
+    /// order (RFC 7638).
     pub(crate) fn thumbprint(&self) -> String {
         let [x, y] = self.coordinates();
         let text = format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#);
@@ -99,10 +100,11 @@ impl AccountKey {
         [1, 33].map(|at: usize| BASE64URL_NOPAD.encode(point.get(at..at + 32).unwrap_or(&[])))
     }
 
-    /// Returns a payload that is signed together with a header (RFC 7515 §7.2.2).
+    /// Signs a payload together with a header, and returns both with the signature (RFC 7515
+    /// §7.2.2).
     ///
     /// # Errors
-    /// The cryptography fails.
+    /// The cryptographic library fails.
     pub(crate) fn signed(&self, header: &Value, payload: &[u8]) -> Result<Vec<u8>, KeyFault> {
         let protected = BASE64URL_NOPAD.encode(header.to_string().as_bytes());
         let payload = BASE64URL_NOPAD.encode(payload);
@@ -136,7 +138,7 @@ impl CertificateKey {
     /// Reads a key in PKCS #8.
     ///
     /// # Errors
-    /// The octets are no key on P-256.
+    /// The octets are not a key on P-256.
     pub fn from_pkcs8(octets: &[u8]) -> Result<Self, KeyFault> {
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, octets);
         pair.map(Self).map_err(|_| KeyFault::Octets)
@@ -145,7 +147,7 @@ impl CertificateKey {
     /// Returns the key in PKCS #8.
     ///
     /// # Errors
-    /// The cryptography fails.
+    /// The cryptographic library fails.
     pub fn to_pkcs8(&self) -> Result<Zeroizing<Vec<u8>>, KeyFault> {
         to_pkcs8(&self.0)
     }
@@ -153,7 +155,7 @@ impl CertificateKey {
     /// Returns the key in PEM form (RFC 7468 §10).
     ///
     /// # Errors
-    /// The cryptography fails.
+    /// The cryptographic library fails.
     pub fn to_pem(&self) -> Result<Zeroizing<String>, KeyFault> {
         Ok(pem("PRIVATE KEY", &self.to_pkcs8()?))
     }
@@ -161,7 +163,7 @@ impl CertificateKey {
     /// Returns the request for a certificate with these names (RFC 2986), in DER.
     ///
     /// # Errors
-    /// The cryptography fails.
+    /// The cryptographic library fails.
     pub(crate) fn request(&self, names: &[String]) -> Result<Vec<u8>, KeyFault> {
         let extensions = nested(SEQUENCE, &[&alternative_names(names, &[])]);
         let attribute =
@@ -180,11 +182,11 @@ impl CertificateKey {
         nested(SEQUENCE, &[&algorithm, &bits(self.0.public_key().as_ref())])
     }
 
-    /// Returns facts in DER, followed by the algorithm and the signature. Certificates and requests
-    /// for certificates have this form.
+    /// Signs data in DER, and returns the data with the algorithm and the signature. Certificates
+    /// and requests for certificates have this form.
     ///
     /// # Errors
-    /// The cryptography fails.
+    /// The cryptographic library fails.
     pub(crate) fn signed(&self, facts: &[u8]) -> Result<Vec<u8>, KeyFault> {
         let signature = self.0.sign(&SystemRandom::new(), facts);
         let signature = signature.map_err(|_| KeyFault::Cryptography)?;

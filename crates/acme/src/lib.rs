@@ -1,14 +1,14 @@
 //! Certificates by ACME (RFC 8555), the protocol of Let's Encrypt and of private authorities.
 //!
-//! The crate opens no socket and no file and has no clock: a [`World`] sends requests, waits, and
-//! shows proofs to the authority. [`obtain`] leads from the directory to a certificate:
+//! The crate opens no socket and no file and has no clock: the caller provides a [`World`], which
+//! sends requests, waits, and presents proofs to the authority. [`obtain`] takes these steps:
 //!
 //! ```text
 //! directory -> account -> order -> authorizations -> proofs shown -> challenges answered
 //!           -> request with the key (PKCS #10) -> certificate
 //! ```
-//! Each text of the authority is untrusted: sizes, counts and waits have bounds. When to renew a
-//! certificate is in [`schedule`] (RFC 9773). The reader and writer of DER is in `der.rs`.
+//! The responses of the authority are untrusted: sizes, counts and waits have bounds. [`schedule`]
+//! computes when to renew a certificate (RFC 9773). The file `der.rs` reads and writes DER.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The texts of the authority (RFC 8555 §7.1), in JSON. Members that are not used are skipped.
+//! The JSON objects that the authority sends (RFC 8555 §7.1). Unused members are skipped.
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ use crate::error::{AuthorityProblem, printable};
 
 /// Maximum number of members of a list in a response: names, authorizations, challenges.
 pub(crate) const MAX_ITEMS: usize = 100;
-/// The start of the types of problems (RFC 8555 §6.7).
+/// The beginning of the types of problems (RFC 8555 §6.7).
 const PROBLEM_TYPE: &str = "urn:ietf:params:acme:error:";
 
 /// The URLs of an authority (RFC 8555 §7.1.1).
@@ -16,7 +16,7 @@ pub(crate) struct Directory {
     pub(crate) new_nonce: String,
     pub(crate) new_account: String,
     pub(crate) new_order: String,
-    /// The URL of renewal information (RFC 9773), if the authority offers it.
+    /// The URL for renewal information (RFC 9773), if the authority offers it.
     pub(crate) renewal_info: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Order {
     pub(crate) error: Option<Problem>,
 }
 
-/// The proof that a name requires (RFC 8555 §7.1.4).
+/// The authority's state of one name: the proof that it requires (RFC 8555 §7.1.4).
 #[derive(Debug, Deserialize)]
 pub(crate) struct Authorization {
     pub(crate) status: ProgressState,
@@ -71,7 +71,7 @@ pub(crate) struct Challenge {
     pub(crate) error: Option<Problem>,
 }
 
-/// The reason of a failure (RFC 7807).
+/// The reason for a failure (RFC 7807).
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Problem {
     #[serde(rename = "type", default)]
@@ -91,7 +91,7 @@ struct SubProblem {
 }
 
 impl Problem {
-    /// Returns the problem as it may be logged.
+    /// Returns the problem in a form that is safe in logs.
     pub(crate) fn shown(&self, status: u16, retry_after_secs: Option<u64>) -> AuthorityProblem {
         let mut detail = self.detail.clone();
         for part in self.subproblems.iter().take(MAX_ITEMS) {
@@ -114,7 +114,7 @@ pub(crate) struct RenewalInfo {
     pub(crate) suggested_window: SuggestedWindow,
 }
 
-/// Two times of RFC 3339.
+/// A period between two times of RFC 3339.
 #[derive(Debug, Deserialize)]
 pub(crate) struct SuggestedWindow {
     pub(crate) start: String,

@@ -1,4 +1,5 @@
-//! From an order to a certificate (RFC 8555 §7.4).
+//! Obtains a certificate: creates the account and the order, and proves the control of the names
+//! (RFC 8555 §7.4).
 
 use std::time::Duration;
 
@@ -15,9 +16,9 @@ use crate::requests::{Authority, Received, Signer};
 use crate::world::World;
 
 /// Bounds of the wait between two requests for the state of an order, in seconds. The authority may
-/// ask for a wait within these bounds.
+/// state a wait within these bounds.
 const POLL_SECS: (u64, u64) = (2, 30);
-/// Maximum number of seconds that one step of the authority may take.
+/// Maximum number of seconds for which the state of one resource is requested.
 const MOST_STEP_SECS: u64 = 300;
 
 /// The certificate that is requested from the authority.
@@ -27,9 +28,9 @@ pub struct Wanted<'a> {
     pub names: &'a [String],
     /// The kind of challenge that proves the control of the names.
     pub challenge: ChallengeKind,
-    /// The address of the operator, for the authority.
+    /// The mail address of the operator, which the authority gets.
     pub email: Option<&'a str>,
-    /// The identifier of the certificate that this one replaces (RFC 9773 §5).
+    /// The identifier of the certificate that the new certificate replaces (RFC 9773 §5).
     pub replaces: Option<&'a str>,
 }
 
@@ -42,7 +43,7 @@ pub struct Account {
     pub url: Option<String>,
 }
 
-/// A certificate.
+/// A certificate that the authority has issued.
 pub struct Issued {
     /// The certificate and those of its issuers, in PEM form.
     pub chain: String,
@@ -54,8 +55,8 @@ pub struct Issued {
 /// terms of the authority, and sets the URL of the account.
 ///
 /// # Errors
-/// The authority refuses a step or does not respond, a proof cannot be shown, or [`World`] stops
-/// the attempt. Proofs are withdrawn in any case.
+/// The authority refuses a step or does not respond, a proof cannot be presented, or [`World`]
+/// stops the attempt. All proofs are withdrawn, also after an error.
 pub fn obtain<W: World>(
     authority: &mut Authority<'_, W>,
     account: &mut Account,
@@ -68,7 +69,8 @@ pub fn obtain<W: World>(
         }
     };
     let result = match result {
-        // The authority has forgotten the account: it was reset, or the account was removed.
+        // The authority no longer knows the account: the authority was reset, or the account was
+        // removed.
         Err(AcmeError::Refused { problem, .. }) if problem.kind == "accountDoesNotExist" => {
             account.url = None;
             register(authority, account, wanted).and_then(|()| ordered(authority, account, wanted))
@@ -79,7 +81,7 @@ pub fn obtain<W: World>(
     result
 }
 
-/// Creates the account, or finds the one with this key (RFC 8555 §7.3).
+/// Creates the account, or finds the account that has this key (RFC 8555 §7.3).
 fn register<W: World>(
     authority: &mut Authority<'_, W>,
     account: &mut Account,
@@ -162,7 +164,8 @@ fn begin<W: World>(
     authority.read("the order", &url, signer, Some(&std::mem::take(&mut body)))
 }
 
-/// Shows the proofs of all names that need one, and then requests that the authority verifies them.
+/// Presents the proofs of all names that need one, and then requests that the authority verify
+/// them.
 fn prove<W: World>(
     authority: &mut Authority<'_, W>,
     signer: Signer<'_>,
@@ -213,7 +216,8 @@ fn refused_proof(one: &Authorization, kind: ChallengeKind) -> AcmeError {
     }
 }
 
-/// Requests a resource repeatedly until `is_done` accepts its state, in bounded time.
+/// Requests a resource repeatedly until `is_done` accepts its state, but for at most
+/// [`MOST_STEP_SECS`].
 fn until<W: World, T: DeserializeOwned>(
     authority: &mut Authority<'_, W>,
     step: &'static str,

@@ -7,7 +7,7 @@ use crate::der::{self, BOOLEAN, OCTET_STRING};
 use crate::issue::{CertificateFacts, Issuer, Role, extension, signed};
 use crate::key::{CertificateKey, KeyFault, alternative_names};
 
-/// Maximum number of octets of a token; authorities send 43.
+/// Maximum number of octets of a token. Usual tokens have 43.
 const MAX_TOKEN: usize = 256;
 /// `id-pe-acmeIdentifier` (RFC 8737 §6.1).
 const ACME_IDENTIFIER: [u8; 8] = [0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x01, 0x1f];
@@ -36,7 +36,7 @@ impl ChallengeKind {
     }
 }
 
-/// A proof that the authority looks for.
+/// A proof that the authority expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
     /// The method by which the authority verifies the proof.
@@ -68,7 +68,7 @@ impl Proof {
         })
     }
 
-    /// Returns the digest that the certificate of TLS-ALPN-01 contains.
+    /// Returns the digest that a certificate of TLS-ALPN-01 contains.
     fn digest(&self) -> Vec<u8> {
         digest(&SHA256, self.authorization.as_bytes()).as_ref().to_vec()
     }
@@ -79,7 +79,7 @@ impl Proof {
     }
 }
 
-/// The certificate of TLS-ALPN-01, which signs itself.
+/// A certificate of TLS-ALPN-01, which is self-signed.
 pub struct AlpnCertificate {
     /// The certificate in DER.
     pub certificate: Vec<u8>,
@@ -87,11 +87,11 @@ pub struct AlpnCertificate {
     pub key: CertificateKey,
 }
 
-/// Returns the certificate that proves the control of a name at its port 443 (RFC 8737 §3). It
-/// has no useful life: only the authority sees it.
+/// Returns the certificate that proves the control of a name at its port 443 (RFC 8737 §3). Its
+/// period of validity does not matter, because only the authority sees it.
 ///
 /// # Errors
-/// The cryptography fails.
+/// The cryptographic library fails.
 pub fn alpn_certificate(proof: &Proof) -> Result<AlpnCertificate, KeyFault> {
     let key = CertificateKey::draw()?;
     let digest = der::write(OCTET_STRING, &proof.digest());

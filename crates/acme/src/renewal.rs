@@ -24,20 +24,19 @@ pub struct Window {
     pub again_secs: u64,
 }
 
-/// Bounds of the seconds between two requests (RFC 9773 §4.3).
+/// Bounds of the time between two requests for renewal information, in seconds (RFC 9773 §4.3).
 const AGAIN_SECS: (u64, u64) = (3_600, 86_400);
-/// Default number of seconds until the next query for renewal information, if the authority states
-/// none.
+/// Number of seconds until the next request for renewal information, if the authority states none.
 const DEFAULT_AGAIN_SECS: u64 = 21_600;
 
-/// Returns the identifier of a certificate in DER (RFC 9773 §4.1): the key of its authority and its
-/// serial number; `None` if the certificate lacks one of the two.
+/// Returns the identifier of a certificate in DER (RFC 9773 §4.1), made of the key identifier of
+/// its authority and its serial number. Returns `None` if the certificate lacks one of them.
 pub fn identifier(certificate: &[u8]) -> Option<String> {
     let signed = der::expect(der::expect(certificate, SEQUENCE)?.content, SEQUENCE)?.content;
     let after_version = der::expect(signed, constructed(0)).map_or(signed, |field| field.rest);
     let serial = der::expect(after_version, INTEGER)?;
     let mut rest = serial.rest;
-    // Algorithm, issuer, life, subject and key come before the extensions.
+    // The algorithm, the issuer, the validity, the subject and the key precede the extensions.
     let extensions = loop {
         let field = der::read(rest)?;
         if field.tag == constructed(3) {
@@ -58,7 +57,7 @@ fn authority_key(mut extensions: &[u8]) -> Option<&[u8]> {
         if kind.content != AUTHORITY_KEY {
             continue;
         }
-        // The flag `critical` may come before the value.
+        // The flag `critical` may precede the value.
         let first = der::read(kind.rest)?;
         let value = if first.tag == OCTET_STRING { first } else { der::read(first.rest)? };
         let facts = der::expect(value.content, SEQUENCE)?;
@@ -71,7 +70,7 @@ fn authority_key(mut extensions: &[u8]) -> Option<&[u8]> {
 /// offers no such time.
 ///
 /// # Errors
-/// The authority does not respond, or with an invalid window.
+/// The authority does not respond, or its response is invalid.
 pub fn window<W: World>(
     authority: &mut Authority<'_, W>,
     identifier: &str,

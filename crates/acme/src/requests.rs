@@ -1,4 +1,4 @@
-//! Requests to an authority: signed, each with a fresh nonce (RFC 8555 §6).
+//! Signed requests to an authority, each with a new nonce (RFC 8555 §6).
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::key::AccountKey;
 use crate::message::{Directory, Problem};
 use crate::world::{AuthorityRequest, AuthorityResponse, World};
 
-/// Maximum number of octets of a body: a chain of certificates has less than 20 KiB.
+/// Maximum number of octets of a response body: a chain of certificates has less than 20 KiB.
 pub const MAX_AUTHORITY_BODY: usize = 256 << 10;
 /// Maximum number of times that a request is repeated with a new nonce (RFC 8555 §6.5).
 const MAX_NONCES: usize = 5;
@@ -22,7 +22,7 @@ pub struct Authority<'w, W> {
     nonce: Option<String>,
 }
 
-/// The way in which a request names its account (RFC 8555 §6.2).
+/// The account that signs a request, and how the request identifies it (RFC 8555 §6.2).
 #[derive(Clone, Copy)]
 pub(crate) struct Signer<'a> {
     pub(crate) key: &'a AccountKey,
@@ -52,7 +52,7 @@ impl<'w, W: World> Authority<'w, W> {
         Received::of(step, response)
     }
 
-    /// Sends a signed request. An empty payload reads a resource (RFC 8555 §6.3).
+    /// Sends a signed request. Without a payload, the request reads a resource (RFC 8555 §6.3).
     ///
     /// # Errors
     /// The authority refuses the request, or does not respond.
@@ -121,7 +121,7 @@ impl<T: DeserializeOwned> Received<T> {
     }
 }
 
-/// Returns whether a field of a response, such as a nonce, may be used in a request.
+/// Returns whether a field of a response, such as a nonce, is safe to use in a request.
 fn is_field(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= MAX_FIELD

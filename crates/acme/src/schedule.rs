@@ -1,7 +1,7 @@
-//! The time of the next attempt: a renewal, or a repetition after a failure.
+//! Computes the time of the next attempt: a renewal, or another attempt after a failure.
 //!
-//! `draw` is a number from 0 to 1 that the caller has drawn: servers that got their certificates at
-//! the same time must not renew them at the same time.
+//! `draw` is a random number from 0 to 1, so that servers that got their certificates at the same
+//! time do not renew them at the same time.
 
 use std::fmt;
 
@@ -10,17 +10,18 @@ use jiff::Timestamp;
 use crate::error::AcmeError;
 use crate::renewal::Window;
 
-/// Seconds to the first repetition after a failure; the wait doubles with each further failure.
+/// Number of seconds until another attempt after the first failure. Each further failure doubles
+/// the wait.
 pub const FIRST_RETRY_SECS: u64 = 600;
-/// Maximum number of seconds to a repetition.
+/// Maximum number of seconds until another attempt.
 pub const MOST_RETRY_SECS: u64 = 86_400;
 /// Number of seconds to the next attempt after the authority has limited the requests without
 /// stating a time.
 const RATE_LIMIT_SECS: u64 = 3_600;
-/// Maximum number of seconds that an authority can make the server wait.
+/// Maximum number of seconds for which an authority can make the server wait.
 const MOST_ASKED_SECS: u64 = 7 * 86_400;
 
-/// The life of a certificate, in Unix seconds.
+/// The period in which a certificate is valid, in Unix seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Life {
     /// The first second in which the certificate is valid.
@@ -39,9 +40,9 @@ impl fmt::Display for Life {
     }
 }
 
-/// Returns the Unix second at which to renew a certificate. It is between two thirds and seven
-/// tenths of the life of the certificate, or in the window that the authority suggests. It is never
-/// in the last sixth of the life.
+/// Returns the Unix second at which to renew a certificate. The time is after two thirds to seven
+/// tenths of the certificate's life, or in the window that the authority suggests. It is never in
+/// the last sixth of the life.
 pub fn renewal(life: Life, window: Option<Window>, draw: f64) -> u64 {
     let secs = life.not_after.saturating_sub(life.not_before);
     let latest = life.not_after - secs / 6;
@@ -53,7 +54,7 @@ pub fn renewal(life: Life, window: Option<Window>, draw: f64) -> u64 {
 }
 
 /// Returns the number of seconds to the next attempt after this number of failures in a row.
-/// `error` is the last failure, if the exchange with the authority caused it.
+/// `error` is the error of the last attempt, if it is an error of ACME.
 pub fn retry_secs(failures: u32, error: Option<&AcmeError>, draw: f64) -> u64 {
     let doubled = FIRST_RETRY_SECS << failures.saturating_sub(1).min(16);
     let base = doubled.min(MOST_RETRY_SECS);

@@ -1,4 +1,4 @@
-//! The services that the protocol needs from its caller.
+//! What the protocol needs from its caller: requests, waits, and the presentation of proofs.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct AuthorityResponse {
     pub body: Vec<u8>,
 }
 
-/// An error: there is no response.
+/// An error: there is no complete response.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{url}: {reason}")]
 pub struct Silence {
@@ -40,7 +40,7 @@ pub struct Silence {
     pub reason: String,
 }
 
-/// An error: a proof cannot be shown to the authority.
+/// An error: a proof cannot be presented to the authority.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct PresentFault(pub String);
@@ -50,7 +50,7 @@ pub struct PresentFault(pub String);
 #[error("the attempt was stopped")]
 pub struct Stopped;
 
-/// The network, the clock and the listeners.
+/// The services of the caller.
 pub trait World {
     /// Sends a request and waits for its response, within bounds on time and size.
     ///
@@ -64,10 +64,10 @@ pub trait World {
     /// The attempt must end.
     fn wait(&mut self, time: Duration) -> Result<(), Stopped>;
 
-    /// Shows a proof until [`withdraw`](Self::withdraw).
+    /// Presents a proof until [`withdraw`](Self::withdraw) is called.
     ///
     /// # Errors
-    /// It cannot be shown, such as without permission to listen.
+    /// The proof cannot be presented, for example because the server may not listen at the port.
     fn present(&mut self, proof: &Proof) -> Result<(), PresentFault>;
 
     /// Ends the presentation of all proofs.

@@ -1,5 +1,4 @@
-//! The protocol against an authority that checks every request, and that fails in each of its
-//! steps.
+//! Tests of the protocol with an authority that checks each request and can fail at each step.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -20,12 +19,12 @@ const BASE: &str = "https://ca.example";
 const DIRECTORY: &str = "https://ca.example/directory";
 const NOW: u64 = 1_800_000_000;
 
-/// A world in which waiting takes no time.
+/// A [`World`] in which waiting takes no time.
 struct Virtual {
     authority: TestAuthority,
     shown: Arc<Mutex<Vec<Proof>>>,
     waited: Duration,
-    /// The requests after which the network fails.
+    /// The number of requests after which the network fails.
     requests_left: usize,
     requests: usize,
     /// Whether the server ends at the next wait.
@@ -115,7 +114,8 @@ fn wanted(names: &[String]) -> Wanted<'_> {
     Wanted { names, challenge, email: Some("ops@example.org"), replaces: None }
 }
 
-/// Checks that a chain of PEM leads to the authority and has the names, and that the key is its.
+/// Checks that a chain in PEM leads to the authority and has the names, and that the key belongs to
+/// the certificate.
 fn verify(world: &Virtual, issued: &Issued, names: &[String]) {
     let chain: Vec<_> =
         CertificateDer::pem_slice_iter(issued.chain.as_bytes()).collect::<Result<_, _>>().unwrap();
@@ -145,7 +145,8 @@ fn verify(world: &Virtual, issued: &Issued, names: &[String]) {
         .unwrap();
 }
 
-/// Returns the error of an attempt with this fault, and the world after it.
+/// Returns the error of an attempt at an authority with this fault, and the state of the world
+/// after it.
 fn refused(fault: AuthorityFault) -> (String, AcmeError, Virtual) {
     let mut world = Virtual::failing(&[fault]);
     let error = world.obtain(&mut account(), &wanted(&names())).err().unwrap();
@@ -267,7 +268,7 @@ fn each_octet_of_each_response_may_be_wrong() {
             let mut world = Damaged { world: Virtual::new(), at, damage };
             let result = Authority::open(&mut world, DIRECTORY)
                 .and_then(|mut all| obtain(&mut all, &mut account(), &wanted(&names())));
-            // Some responses are not read beyond their status.
+            // Of some responses, only the status is read.
             if let Err(error) = result {
                 assert!(!error.to_string().is_empty());
             }
@@ -285,7 +286,7 @@ enum Damage {
     Status,
 }
 
-/// A world in which one response is damaged.
+/// A [`World`] in which one response is damaged.
 struct Damaged {
     world: Virtual,
     at: usize,
@@ -333,7 +334,7 @@ fn the_certificate_of_tls_alpn_has_the_name_and_the_digest() {
     };
     let AlpnCertificate { certificate, .. } = alpn_certificate(&proof).unwrap();
     let der = CertificateDer::from(certificate.clone());
-    // The critical extension is one that webpki does not know, so that no client trusts it.
+    // The crate webpki does not know the critical extension, so no client trusts the certificate.
     assert!(webpki::EndEntityCert::try_from(&der).is_err());
     let digest = data_encoding::BASE64URL_NOPAD.decode(proof.record().as_bytes()).unwrap();
     assert!(certificate.windows(32).any(|part| part == digest));
