@@ -4,6 +4,9 @@
 //! machine. If it was not measured, the rate of a closed loop replaces it. Latency is a criterion
 //! only in open loops, whose schedule does not depend on the server.
 //!
+//! With enough runs, the user part of the CPU time is a criterion of its own: a slower program
+//! shows there, next to less noise than in the kernel's part.
+//!
 //! A single run cannot show its own spread. With [`ENOUGH_RUNS`] on each side, the difference is
 //! the median over all pairs of an earlier and a later run (Hodges and Lehmann). This estimate uses
 //! more of the runs than the difference of two medians. The difference counts only if it also
@@ -197,14 +200,32 @@ impl<'a> Sides<'a> {
         self.earlier.iter().chain(self.later).any(holds)
     }
 
+    /// Adds the lines of CPU time.
     fn cpu(&mut self, limit: f64) {
+        let user = self.user_limit(limit);
         let micros = |value: f64| format!("{value:.3} us");
         let mut part = |name, part: fn(&Cpu) -> f64, worse| {
             self.line(name, |run| run.server_cpu.as_ref().map(part), worse, &micros);
         };
         part("CPU per answer", |cpu| cpu.total_us, Worse::Higher(limit));
-        part("  user", |cpu| cpu.user_us, Worse::Never);
+        part("  user", |cpu| cpu.user_us, user);
         part("  system", |cpu| cpu.system_us, Worse::Never);
+    }
+
+    /// Returns the limit of the user part of the CPU time. It is as much time as the limit of the
+    /// whole. Most of the difference between equal runs is in the kernel, so the user part shows a
+    /// slower program when the whole cannot.
+    fn user_limit(&self, limit: f64) -> Worse {
+        let median = |part: fn(&Cpu) -> f64| {
+            let figure = |run: &Report| run.server_cpu.as_ref().map(part);
+            Values::of(self.earlier, figure).map(|values| values.median())
+        };
+        match (median(|cpu| cpu.total_us), median(|cpu| cpu.user_us)) {
+            (Some(total), Some(user)) if self.has_enough && user > 0.0 => {
+                Worse::Higher(limit * total / user)
+            }
+            _ => Worse::Never,
+        }
     }
 
     /// Adds the lines of latency. `limit` applies only if all runs are open loops.
@@ -407,6 +428,28 @@ mod tests {
         assert!(compare(&runs(&as_before), &runs(&slower), DEFAULTS).is_worse());
         assert!(!compare(&runs(&slower), &runs(&as_before), DEFAULTS).is_worse());
         assert!(!compare(&runs(&[1.0]), &runs(&[1.05]), DEFAULTS).is_worse());
+    }
+
+    #[test]
+    fn a_slower_program_shows_in_the_user_part_next_to_a_noisy_kernel() {
+        let noisy = |more_user: f64| -> Vec<Report> {
+            let run = |at: usize| {
+                let mut run = report();
+                let cpu = run.server_cpu.as_mut().unwrap();
+                cpu.user_us = 0.2 + 0.02 * (at * 7 % 5) as f64 + more_user;
+                cpu.system_us = 3.0 + 0.3 * (at * 5 % 9) as f64;
+                cpu.total_us = cpu.user_us + cpu.system_us;
+                run
+            };
+            (0..20).map(run).collect()
+        };
+        let compared = |more_user: f64| compare(&noisy(0.0), &noisy(more_user), DEFAULTS);
+        let worse = |comparison: Comparison| -> Vec<&str> {
+            comparison.lines.iter().filter(|line| line.is_worse).map(|line| line.name).collect()
+        };
+        // The limit is 3 % of the whole time per answer, which is 4.4 us.
+        assert!(worse(compared(0.0)).is_empty() && worse(compared(0.1)).is_empty());
+        assert_eq!(worse(compared(0.2)), ["  user"]);
     }
 
     #[test]
