@@ -20,7 +20,7 @@ pub(crate) struct ConnectArgs {
     /// Form of the output
     #[arg(value_enum, default_value = "text")]
     form: PrintedForm,
-    /// Word of the device, as in `ids = ["id:WORD"]`
+    /// Identifier that the device sends with its queries, as in `ids = ["id:WORD"]`
     #[arg(long, value_name = "WORD")]
     id: Option<String>,
     /// Name of the server, if its certificates have several

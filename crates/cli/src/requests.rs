@@ -30,7 +30,7 @@ enum RequestsCommand {
     },
     /// Allow the name of a request for its client
     Grant {
-        /// Number of the request
+        /// ID of the request
         id: u32,
         /// Minutes: 15, 45 or 120
         #[arg(long = "for", value_name = "MINUTES", default_value = "15", value_parser = ["15", "45", "120"])]
@@ -40,7 +40,7 @@ enum RequestsCommand {
     },
     /// Refuse a request
     Refuse {
-        /// Number of the request
+        /// ID of the request
         id: u32,
         #[command(flatten)]
         control: ControlArgs,

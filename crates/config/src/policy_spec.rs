@@ -51,9 +51,9 @@ pub(super) struct PolicySpec {
     /// use Private Relay in this network.
     #[schemars(extend("default" = false))]
     pub(super) block_private_relay: Setting<bool>,
-    /// Identify a client by the word that its device sends over TLS or HTTPS (`ids = ["id:WORD"]`),
-    /// even if the address of the device belongs to another client or group. Anybody can send a
-    /// word.
+    /// Identify a client by the identifier that its device sends over TLS or HTTPS (`ids =
+    /// ["id:WORD"]`), even if the address of the device belongs to another client or group. Anybody
+    /// can send any identifier.
     #[schemars(extend("default" = false))]
     pub(super) ids_override_addresses: Setting<bool>,
     /// Lease file of the DHCP server (dnsmasq, ISC dhcpd or Kea CSV), for the MAC addresses and
@@ -100,11 +100,11 @@ pub(super) struct ListTable {
     /// The file with the private key of `client-cert`, in PEM form.
     #[schemars(extend("default" = ""))]
     pub(super) client_key: Setting<String>,
-    /// "auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound", "pihole-regex" or
-    /// "rpz".
+    /// Format of the list: "auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq",
+    /// "unbound", "pihole-regex" or "rpz".
     #[schemars(extend("default" = "auto"))]
     pub(super) format: Setting<Text<ListFormat>>,
-    /// "block", or "allow": no list blocks these names.
+    /// Effect of the list: "block" blocks its names; with "allow", no list blocks its names.
     #[schemars(extend("default" = "block"))]
     pub(super) kind: Setting<Text<ListKind>>,
     /// How often to check the URL for changes: "30m", "24h", "7d".
@@ -114,7 +114,7 @@ pub(super) struct ListTable {
     /// format "rpz".
     #[schemars(extend("default" = false))]
     pub(super) rewrites: Setting<bool>,
-    /// Free keywords.
+    /// Keywords by which rules can refer to the list.
     #[schemars(extend("default" = []))]
     pub(super) tags: Setting<List<String>>,
 }
@@ -131,8 +131,9 @@ pub(super) struct GroupTable {
     pub(super) clients: Setting<List<String>>,
     /// Lists that apply to the group; by default all.
     pub(super) lists: Setting<List<String>>,
-    /// How much the query log stores about clients of the group, as `privacy` of `[query-log]`,
-    /// which is the default. If groups of a client differ, the strictest value applies.
+    /// How much the query log stores about clients of the group, with the values of `privacy` of
+    /// `[query-log]`; by default the value set there. If groups of a client differ, the strictest
+    /// value applies.
     pub(super) privacy: Setting<Text<Privacy>>,
 }
 
@@ -163,8 +164,8 @@ pub(super) struct RuleTable {
     pub(super) name: Setting<String>,
     /// The condition, an expression such as 'qname.under("example.com") && client.group("kids")'.
     pub(super) when: Setting<String>,
-    /// "block", "allow", "redirect", "forward", "safe-search", "ttl", "drop", "truncate",
-    /// "rate-limit" or "tag".
+    /// Action of the rule: "block", "allow", "redirect", "forward", "safe-search", "ttl", "drop",
+    /// "truncate", "rate-limit" or "tag".
     pub(super) action: Setting<Text<ActionKind>>,
     /// Whether the rule applies.
     #[schemars(extend("default" = true))]

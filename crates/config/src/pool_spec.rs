@@ -31,7 +31,7 @@ pub(super) struct PoolSpec {
     /// Maximum number of addresses of an answer; by default 4, and 1 with mode "weighted" or
     /// "consistent".
     pub(super) answers: Setting<Int<1, 64>>,
-    /// Contents of an answer if no address is healthy: "all" addresses, "none", or those of
+    /// Contents of an answer if no address is healthy: "all" addresses, "none", or the addresses of
     /// `fallback`.
     #[schemars(extend("default" = "all"))]
     pub(super) when_all_down: Setting<Text<AllDownWord>>,
@@ -42,8 +42,8 @@ pub(super) struct PoolSpec {
     pub(super) probe: Setting<Text<ProbeWord>>,
     /// Port of the probe; by default 443 for TLS and HTTPS, 80 for HTTP, 53 for DNS.
     pub(super) port: Setting<Int<1, 65_535>>,
-    /// Host name for the probe, in the Host field and for the certificate; by default that of the
-    /// pool.
+    /// Host name for the probe, in the Host field and for the certificate; by default the name of
+    /// the pool.
     #[schemars(extend("default" = ""))]
     pub(super) host: Setting<String>,
     /// Path of the HTTP request.

@@ -102,8 +102,9 @@ pub(super) struct ZoneSpec {
     #[schemars(extend("default" = []))]
     pub(super) notify: Setting<List<Text<NotifyTarget>>>,
     /// Clients that may update the zone (RFC 2136), each by the key that signs its requests: "key
-    /// NAME". A network may come before that, and "exact NAME", "subtree NAME" or "self", and
-    /// "types A,AAAA" after it. By default, no client may update the zone.
+    /// NAME". A network may come before the key. After the key, "exact NAME", "subtree NAME" or
+    /// "self" limits the names, and "types A,AAAA" limits the types. By default, no client may
+    /// update the zone.
     #[schemars(extend("default" = []))]
     pub(super) allow_update: Setting<List<Text<UpdateRule>>>,
     /// How the server raises the serial after an update: "increment", "date" or "unixtime".
@@ -127,7 +128,7 @@ pub(super) struct ZoneSpec {
     /// Name of the catalog of this server that lists the zone.
     #[schemars(extend("default" = ""))]
     pub(super) member_of: Setting<String>,
-    /// Group of the zone in its catalog. Consumers choose settings by it; "" for none.
+    /// Group of the zone in its catalog, by which consumers choose settings; "" for none.
     #[schemars(extend("default" = ""))]
     pub(super) group: Setting<String>,
 }

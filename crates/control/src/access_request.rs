@@ -22,7 +22,7 @@ pub struct RequestList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestGrant {
-    /// The number of the client's request.
+    /// The ID of the client's request.
     pub id: u32,
     /// The duration of the grant: 15, 45 or 120 minutes.
     #[serde(deserialize_with = "grant_minutes")]
@@ -45,7 +45,7 @@ fn grant_minutes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::E
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestRefuse {
-    /// The number of the client's request.
+    /// The ID of the client's request.
     pub id: u32,
     /// A group that the client must belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ pub struct RequestsReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct AccessRequest {
-    /// The number of the request.
+    /// The ID of the request.
     pub id: u32,
     /// The blocked name.
     pub name: String,

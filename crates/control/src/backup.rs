@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::part::Part;
 
-/// A request for a backup of configuration, revisions, users, tokens, switches, trust anchors and
-/// audit log.
+/// A request for a backup of configuration, revisions, users, tokens, pauses and grants, trust
+/// anchors, settings of pools, the certificates that the server obtains or issues, and the audit
+/// log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Backup {

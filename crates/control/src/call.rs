@@ -532,9 +532,9 @@ calls! {
     ConnectDocument => connect_document -> ConnectFile;
     /// The state of pools.
     PoolsStatus => pools_status -> PoolsReport;
-    /// Changes the setting of an operator for addresses of a pool.
+    /// Sets addresses of a pool up, down or draining by hand, or back to the results of probes.
     PoolControl => pool_control -> PoolsReport;
-    /// The answers of pools if hosts were down.
+    /// The answers that pools would give if hosts were down.
     PoolsWhatIf => pools_what_if -> PoolAnswers;
     /// A backup.
     Backup sends BackupLine => backup -> BackedUp;

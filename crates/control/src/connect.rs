@@ -18,7 +18,7 @@ pub struct Connect {
     /// A name of a certificate; by default the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The word of the device, as in `ids = ["id:WORD"]`.
+    /// The identifier that the device sends with its queries, as in `ids = ["id:WORD"]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The name of the `[[listener]]`; by default the addresses of `[server]`.

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::part::Part;
 use crate::words::words;
 
-/// All lists, and the image that they are compiled into.
+/// All lists, and their compiled form (the image).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListsReport {
     /// The lists, in the order of the configuration.
     pub lists: Vec<ListStatus>,
-    /// The image in force.
+    /// The compiled lists in force (the image).
     pub image: Option<ImageStatus>,
 }
 
@@ -71,7 +71,7 @@ pub struct ListShare {
     /// decided. If the list blocks the target of an alias, other lists are not searched for this
     /// target.
     pub alone: u64,
-    /// The number by which `queries` may be too high.
+    /// The margin of error: `queries` may be too high by this number.
     pub error: u64,
 }
 
@@ -99,7 +99,7 @@ pub struct TriggerCounts {
     pub nsip: u64,
     /// Names.
     pub qname: u64,
-    /// Triggers that cannot match, because a forwarder has no delegations.
+    /// Triggers that cannot match, because a server that only forwards sees no delegations.
     pub cannot_fire: u64,
 }
 
@@ -120,7 +120,7 @@ impl TriggerCounts {
     }
 }
 
-/// The image of all lists.
+/// The compiled form of all lists (the image).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ImageStatus {
@@ -154,7 +154,7 @@ impl Part for AtWork {
 pub struct Refreshed {
     /// The lists that were fetched.
     pub lists: Vec<RefreshedList>,
-    /// The image in force.
+    /// The compiled lists in force (the image).
     pub image: Option<ImageStatus>,
 }
 

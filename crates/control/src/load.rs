@@ -15,7 +15,7 @@ pub struct ServerLoad {
     pub at: u64,
     /// Seconds since the start.
     pub uptime_secs: u64,
-    /// The workers, by number.
+    /// The workers, in the order of their indexes.
     pub workers: Vec<WorkerLoad>,
     /// The memory.
     pub memory: MemoryLoad,
@@ -27,7 +27,7 @@ pub struct ServerLoad {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct WorkerLoad {
-    /// The number of the worker, from 0.
+    /// The index of the worker, from 0.
     pub worker: u16,
     /// Queries over all transports.
     pub queries: u64,
@@ -130,7 +130,7 @@ impl LatencyHistogram {
 pub struct MemoryLoad {
     /// Memory of the process that is in RAM; none if the system does not report it.
     pub resident_bytes: Option<u64>,
-    /// The image of all lists.
+    /// The compiled form of all lists (the image).
     pub list_image_bytes: u64,
     /// The hosted zones.
     pub zone_bytes: u64,

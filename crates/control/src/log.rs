@@ -38,7 +38,7 @@ pub struct LogFilter {
     /// The RCODE, such as `NXDOMAIN`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rcode: Option<String>,
-    /// The stage that ended the query.
+    /// The stage of processing that ended the query, such as a cache or a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<QueryStage>,
     /// The kind of outcome.
@@ -116,7 +116,7 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LogEntry {
-    /// The number of the entry; none before it is in a file.
+    /// The ID of the entry; none before the entry is in a file.
     pub id: Option<u64>,
     /// The time of arrival in Unix microseconds.
     pub time_us: u64,
@@ -145,7 +145,7 @@ pub struct LogEntry {
     pub flags: Vec<String>,
     /// The code of the extended error.
     pub ede: Option<u16>,
-    /// The stage that ended the query.
+    /// The stage of processing that ended the query, such as a cache or a list.
     pub outcome: QueryStage,
     /// The kind of outcome.
     pub kind: OutcomeKind,
@@ -171,7 +171,7 @@ pub struct LogEntry {
     pub reply_octets: u16,
     /// The number of records in the answer section.
     pub answers: u16,
-    /// The first addresses and aliases of the answer.
+    /// The first addresses and targets of aliases in the answer.
     pub answer: Vec<String>,
 }
 
@@ -343,7 +343,7 @@ pub struct LogCounted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogShow {
-    /// The number of its entry.
+    /// The ID of the entry.
     pub id: u64,
     /// The limits of the user who sends the request. The server sets them: a request cannot contain
     /// them.

@@ -85,7 +85,7 @@ pub struct RuleCount {
     pub action: RuleAction,
     /// Whether the rule only counts its matches.
     pub log_only: bool,
-    /// The number of matches.
+    /// The number of queries and answers that the rule matched.
     pub held: u64,
 }
 

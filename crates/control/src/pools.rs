@@ -17,7 +17,8 @@ pub struct PoolsStatus {
     pub name: Option<String>,
 }
 
-/// A request to change the setting of an operator for addresses of a pool.
+/// A request to set addresses of a pool up, down or draining by hand, or back to the results of
+/// probes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolControl {
@@ -42,7 +43,7 @@ pub struct PoolsWhatIf {
 }
 
 words! {
-    /// The setting of an operator for an address of a pool.
+    /// The state of an address of a pool that an operator sets by hand.
     pub enum AddressControl {
         /// The probes of the address decide.
         Auto = "auto",
@@ -92,7 +93,7 @@ pub struct PoolsReport {
 pub struct PoolStatus {
     /// The name of the pool.
     pub name: String,
-    /// The mode by which an answer takes addresses from the healthy ones.
+    /// The mode, which determines the healthy addresses that an answer contains.
     pub mode: String,
     /// The kind of its probes.
     pub probe: String,
@@ -112,7 +113,7 @@ pub struct PoolAddress {
     pub address: String,
     /// The address or URL that is probed.
     pub probed_at: String,
-    /// The health of the address by its probes.
+    /// The health of the address according to its probes.
     pub state: AddressHealth,
     /// The setting of an operator.
     pub control: AddressControl,

@@ -145,7 +145,7 @@ pub struct TopRanking {
     pub of: RankingKind,
     /// The texts, the most frequent first.
     pub texts: Vec<RankedText>,
-    /// The maximum number of queries of a text that was not counted.
+    /// The maximum number of queries that a text outside of `texts` can have.
     pub others_at_most: u64,
 }
 

@@ -28,7 +28,7 @@ pub struct ServerStatus {
     pub started_at: u64,
     /// Seconds since its start.
     pub uptime_secs: u64,
-    /// Whether every worker completes its turns.
+    /// Whether every worker thread has completed a turn of its event loop recently.
     pub healthy: bool,
     /// Whether the server accepts queries; false while it shuts down.
     pub serving: bool,

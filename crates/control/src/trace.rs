@@ -299,7 +299,7 @@ pub enum ReplyClass {
         /// The delegated zone.
         zone: String,
     },
-    /// An answer of a server without authority.
+    /// An answer of a server that is not authoritative for the zone.
     Hearsay {},
     /// The server does not serve the zone.
     Lame {},

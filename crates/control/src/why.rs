@@ -100,10 +100,10 @@ pub struct ClientFacts {
     pub macs: Vec<String>,
     /// The groups.
     pub groups: Vec<String>,
-    /// The profile.
+    /// The profile: a number that represents all properties of the client that the policy tests.
     pub profile: u16,
-    /// Groups that list only the client's network. They do not apply, because the client has a
-    /// `[[client]]` of its own.
+    /// Groups that contain the client's address or network. They do not apply, because the client
+    /// has a `[[client]]` of its own with other groups.
     pub left_groups: Vec<String>,
 }
 
@@ -304,7 +304,7 @@ pub struct RecordedDecision {
     pub validated: ValidationState,
     /// The rule or list that decided.
     pub by: Option<String>,
-    /// The profile of the client.
+    /// The profile of the client: a number for all its properties that the policy tests.
     pub profile: u16,
     /// The revision of the configuration.
     pub revision: u32,
@@ -352,7 +352,7 @@ words! {
         Dropped = "dropped",
         /// A hosted zone answered the query.
         Hosted = "hosted",
-        /// A pool answered the query: its name follows the health of its hosts.
+        /// A pool answered the query: its addresses depend on the health of its hosts.
         Pool = "pool",
     }
 }
