@@ -81,7 +81,7 @@ pub(super) struct Spec {
     /// (TSIG).
     #[schemars(with = "Vec<KeySpec>")]
     pub(super) key: Vec<Spanned<KeySpec>>,
-    /// Names that follow the health of their hosts.
+    /// Names with addresses that depend on the health of their hosts.
     #[schemars(with = "Vec<PoolSpec>")]
     pub(super) pool: Vec<Spanned<PoolSpec>>,
     /// Responses for blocked names, time zone of schedules, data about clients.
@@ -134,8 +134,8 @@ pub(super) struct ServerSpec {
     /// Serve HTTP/3 on the UDP port of each address with https://.
     #[schemars(extend("default" = true))]
     pub(super) h3: Setting<bool>,
-    /// File with the authorities that issue the certificates of clients, in PEM form; "" asks
-    /// clients for none.
+    /// File with the authorities that issue the certificates of clients, in PEM form; "" requests
+    /// no certificates from clients.
     pub(super) client_ca: Setting<String>,
     /// With `client-ca`: "required" refuses connections of clients without certificate, "optional"
     /// accepts them.
@@ -354,7 +354,7 @@ pub(super) struct DnssecSpec {
     /// Signal the trusted keys to zones with a trust anchor in each DNSKEY query (RFC 8145).
     #[schemars(extend("default" = true))]
     pub(super) key_tag_signal: Setting<bool>,
-    /// Names at and below which nothing is validated (RFC 7646).
+    /// Names at which validation is turned off, with all names below them (RFC 7646).
     #[schemars(extend("default" = []))]
     pub(super) negative_anchors: Setting<List<Text<Name>>>,
     /// Accept SHA-1 signatures (RFC 9905 advises against it).
@@ -367,8 +367,8 @@ pub(super) struct DnssecSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct Dns64Spec {
-    /// Prefix of the translator, such as "64:ff9b::/96": names without an IPv6 address get one made
-    /// from it and from each IPv4 address; "" turns DNS64 off.
+    /// Prefix of the translator, such as "64:ff9b::/96". For a name without an IPv6 address, each
+    /// IPv4 address gives an IPv6 address with this prefix. "" turns DNS64 off.
     #[schemars(extend("default" = ""))]
     pub(super) prefix: Setting<String>,
     /// IPv6 networks: an address in one of them counts as missing.
@@ -562,7 +562,7 @@ pub(super) struct WebSpec {
     #[schemars(extend("default" = ""))]
     pub(super) https: Setting<String>,
     /// File with the certificate and the certificates of its issuers (PEM). The server reads a
-    /// changed file again.
+    /// changed file again. "" uses the certificates of `[[certificate]]`, `[acme]` and `[home-ca]`.
     #[schemars(extend("default" = ""))]
     pub(super) tls_cert: Setting<String>,
     /// File with the private key of the certificate (PEM). The server reads a changed file again.

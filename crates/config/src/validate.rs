@@ -91,6 +91,7 @@ pub(super) fn validate(
     let pools = pool::pools(spec.pool, (&records, &mut policy), &mut check);
     let config = Config {
         is_bare,
+        web: web::web(spec.web, &certificates, &mut check),
         certificates,
         acme,
         home_ca,
@@ -109,7 +110,6 @@ pub(super) fn validate(
         policy,
         forwards,
         rate_limit: rate_limit(spec.rate_limit, &mut check),
-        web: web::web(spec.web, &mut check),
         oidc: oidc::oidc(spec.oidc, &mut check),
         query_log: query_log::query_log(spec.query_log, privacy, &mut check),
         dnstap: dnstap::dnstap(spec.dnstap, &mut check),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 use toml::{Table, Value};
 
+use super::certificate::CertificateConfig;
 use super::certificate_files::CertificateFiles;
 use super::check::Check;
 use super::spec::WebSpec;
@@ -28,12 +29,33 @@ pub struct WebConfig {
 pub struct HttpsConfig {
     /// The loopback or private address of the listener.
     pub address: SocketAddr,
-    /// The files of its certificate.
-    pub certificate: CertificateFiles,
+    /// The certificate that clients see.
+    pub certificate: HttpsCertificate,
 }
 
-/// Returns the configuration of the table.
-pub(super) fn web(spec: WebSpec, check: &mut Check) -> WebConfig {
+/// The certificate of HTTPS for browsers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum HttpsCertificate {
+    /// The certificate of `tls-cert` and `tls-key`.
+    Own(CertificateFiles),
+    /// The certificates of `[[certificate]]`, `[acme]` and `[home-ca]`, as at the addresses of
+    /// encrypted DNS.
+    Shared,
+}
+
+impl HttpsCertificate {
+    /// Returns the files of `tls-cert` and `tls-key`, if they are set.
+    #[must_use]
+    pub fn files(&self) -> Option<&CertificateFiles> {
+        match self {
+            Self::Own(files) => Some(files),
+            Self::Shared => None,
+        }
+    }
+}
+
+/// Returns the configuration of the table; `shared` has the certificates of other tables.
+pub(super) fn web(spec: WebSpec, shared: &[CertificateConfig], check: &mut Check) -> WebConfig {
     let span = spec.https.span();
     let address = local_address(spec.https, "127.0.0.1:8443", PORT, check);
     let (chain, key) = (check.optional_path(spec.tls_cert), check.optional_path(spec.tls_key));
@@ -46,11 +68,16 @@ pub(super) fn web(spec: WebSpec, check: &mut Check) -> WebConfig {
     let https = match (address, chain, key) {
         (None, ..) => None,
         (Some(address), Some(chain), Some(key)) => {
-            Some(HttpsConfig { address, certificate: CertificateFiles { chain, key } })
+            let certificate = HttpsCertificate::Own(CertificateFiles { chain, key });
+            Some(HttpsConfig { address, certificate })
+        }
+        (Some(address), None, None) if !shared.is_empty() => {
+            Some(HttpsConfig { address, certificate: HttpsCertificate::Shared })
         }
         (Some(_), ..) => {
-            let message = "https needs tls-cert and tls-key: the files of a certificate and its \
-                           private key";
+            let message = "https needs tls-cert and tls-key, the files of a certificate and its \
+                           private key, or neither of them and a certificate of [[certificate]], \
+                           [acme] or [home-ca]";
             check.fault(span.unwrap_or_default(), message);
             None
         }
@@ -63,11 +90,12 @@ pub(super) fn shown(web: &WebConfig) -> Table {
     let text = |text: Option<String>| Value::from(text.unwrap_or_default());
     let path = |path: &PathBuf| path.to_string_lossy().into_owned();
     let https = web.https.as_ref();
+    let files = https.and_then(|https| https.certificate.files());
     let proxies: Vec<_> = web.trusted_proxies.iter().map(ToString::to_string).collect();
     [
         ("https", text(https.map(|https| https.address.to_string()))),
-        ("tls-cert", text(https.map(|https| path(&https.certificate.chain)))),
-        ("tls-key", text(https.map(|https| path(&https.certificate.key)))),
+        ("tls-cert", text(files.map(|files| path(&files.chain)))),
+        ("tls-key", text(files.map(|files| path(&files.key)))),
         ("trusted-proxies", proxies.into()),
     ]
     .into_iter()

@@ -37,6 +37,8 @@ use crate::home_ca;
 const OTHERS: u32 = 0o007;
 /// Maximum number of octets of a file with certificates or a key.
 pub const MAX_PEM: u64 = 1 << 20;
+/// The protocol of HTTPS for browsers in ALPN (RFC 9112).
+const ALPN_WEB: &[u8] = b"http/1.1";
 /// Maximum number of sets of client authorities for which ticket keys are kept. Listeners have
 /// fewer sets.
 const MAX_CLIENT_TICKETS: usize = 256;
@@ -139,6 +141,8 @@ pub struct TlsState {
     /// The certificates in the order of the configuration; `None` for a certificate that the server
     /// has not obtained yet.
     certificates: Vec<Option<Certificate>>,
+    /// The configuration of HTTPS for browsers; `None` without a certificate.
+    web: Option<Arc<ServerConfig>>,
 }
 
 impl TlsState {
@@ -246,6 +250,12 @@ impl TlsListeners {
             state.listeners.push(tls);
             state.quic.push(quic);
         }
+        let obtained: Vec<_> = all.iter().flatten().cloned().collect();
+        if !obtained.is_empty() {
+            let choice = Arc::new(CertificateChoice::new(&obtained));
+            let web = listener(choice, &self.tickets, &[ALPN_WEB], None);
+            state.web = Some(web.map_err(CertificateFault::Cryptography)?);
+        }
         state.certificates = all;
         Ok(state)
     }
@@ -325,6 +335,12 @@ impl TlsListeners {
             (None, Some(proofs)) => Some(proofs.only),
             (listener, None) => listener,
         }
+    }
+
+    /// Returns the settings of HTTPS for browsers with these certificates; `None` if there is none.
+    pub fn for_web(&self) -> Option<Arc<ServerConfig>> {
+        let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        in_force.state.web.clone()
     }
 
     /// Returns the settings for a client that the access list does not allow. It may see only

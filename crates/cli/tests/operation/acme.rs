@@ -17,6 +17,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
+use crate::https::{HEALTH, request_as};
 use crate::peers::{Peer, SECRET};
 use crate::server::{PATIENCE, Server, Site, free_address};
 use crate::upstream::Upstream;
@@ -394,6 +395,37 @@ fn plain_dns_is_served_while_the_authority_refuses() {
     wait_for(&mut server, "certificate obtained");
     wait_for(&mut server, "condition resolved");
     assert_eq!(ask_over_tls(&site, tls, &root(&authority)), "192.0.2.77\n");
+    server.stop();
+}
+
+#[test]
+fn the_interface_shows_the_certificate_once_it_is_obtained_and_renewed() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let [tls, proofs, https] = [(); 3].map(|()| free_address());
+    let authority = RunningAuthority::start(proofs, &[AuthorityFault::Proof]);
+    let web = format!("[web]\nhttps = \"{https}\"");
+    let text = format!("{}\n{web}", settings(&authority, proofs));
+    configure(&site, &upstream, tls, &text);
+    let mut server = site.start();
+    wait_for(&mut server, "no certificate for dns.example");
+    let shown = || request_as("dns.example", https, &root(&authority), HEALTH);
+    assert!(shown().is_err());
+    let health = site.http_get("/health").1;
+    assert!(health.contains("warning: HTTPS is not served until"), "{health}");
+
+    let mut certificates = Vec::new();
+    for _ in 0..2 {
+        site.avocet_text(&["certificate", "renew"]);
+        wait_for(&mut server, "certificate obtained");
+        wait_for(&mut server, "the files of certificates have changed and are in use");
+        certificates.push(shown().unwrap().1);
+    }
+    assert_ne!(certificates[0], certificates[1]);
+    let list = site.avocet_text(&["certificate", "list"]);
+    assert!(list.contains(&format!("https://{https}")), "{list}");
+    while site.http_get("/health").1.contains("HTTPS is not served") {
+        thread::yield_now();
+    }
     server.stop();
 }
 

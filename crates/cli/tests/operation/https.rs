@@ -19,6 +19,18 @@ const TWO: [&str; 2] = [include_str!("certificates/two.pem"), include_str!("cert
 
 /// Sends a request to a server that must have a certificate. Returns the whole response.
 fn request(server: SocketAddr, certificate: &str, text: &str) -> std::io::Result<String> {
+    let ip = server.ip().to_string();
+    request_as(&ip, server, certificate, text).map(|(response, _)| response)
+}
+
+/// Sends a request to a server that must prove a name with a certificate of an authority. Returns
+/// the whole response, and the certificate of the server in DER.
+pub(crate) fn request_as(
+    name: &str,
+    server: SocketAddr,
+    certificate: &str,
+    text: &str,
+) -> std::io::Result<(String, Vec<u8>)> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()).unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
@@ -26,7 +38,7 @@ fn request(server: SocketAddr, certificate: &str, text: &str) -> std::io::Result
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let name = ServerName::from(server.ip());
+    let name = ServerName::try_from(name.to_owned()).unwrap();
     let connection = ClientConnection::new(Arc::new(config), name).unwrap();
     let stream = TcpStream::connect(server)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -35,7 +47,8 @@ fn request(server: SocketAddr, certificate: &str, text: &str) -> std::io::Result
     stream.write_all(text.as_bytes())?;
     let mut response = String::new();
     stream.read_to_string(&mut response)?;
-    Ok(response)
+    let shown = stream.conn.peer_certificates().unwrap()[0].to_vec();
+    Ok((response, shown))
 }
 
 fn install(site: &Site, [certificate, key]: [&str; 2]) {
@@ -48,7 +61,7 @@ fn configure(site: &Site, upstream: &Upstream, https: SocketAddr) {
     site.configure(upstream.addr, "", &web);
 }
 
-const HEALTH: &str = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+pub(crate) const HEALTH: &str = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 
 #[test]
 fn a_browser_gets_a_cookie_that_is_for_https_only() {
@@ -96,6 +109,25 @@ fn a_certificate_that_is_replaced_is_used_without_a_restart() {
         std::thread::yield_now();
     }
     assert!(request(https, ONE[0], HEALTH).is_err());
+}
+
+#[test]
+fn https_takes_the_certificate_of_encrypted_dns_and_its_replacement() {
+    let (site, upstream, https) = (Site::new(), Upstream::start(), free_address());
+    install(&site, ONE);
+    let text = format!(
+        "[web]\nhttps = \"{https}\"\n[[certificate]]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n"
+    );
+    site.configure(upstream.addr, "", &text);
+    let server = site.start();
+    assert!(request(https, ONE[0], HEALTH).unwrap().ends_with("healthy\n"));
+    let list = site.avocet_text(&["certificate", "list"]);
+    assert!(list.contains(&format!("at https://{https}")), "{list}");
+    install(&site, TWO);
+    while request(https, TWO[0], HEALTH).is_err() {
+        std::thread::yield_now();
+    }
+    server.stop();
 }
 
 #[test]

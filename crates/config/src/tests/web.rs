@@ -1,6 +1,7 @@
 //! Tests of `[web]`.
 
 use super::{errors, read};
+use crate::web::HttpsCertificate;
 
 #[test]
 fn https_needs_a_certificate_and_an_address_of_this_network() {
@@ -16,6 +17,10 @@ fn https_needs_a_certificate_and_an_address_of_this_network() {
         ("[web]\nhttps = \"127.0.0.1:8443\"", "https needs tls-cert and tls-key"),
         ("[web]\nhttps = \"127.0.0.1:8443\"\ntls-cert = \"a\"", "https needs tls-cert and tls-key"),
         (
+            "[web]\nhttps = \"127.0.0.1:8443\"\ntls-key = \"a\"\n[home-ca]\nnames = [\"a.lan\"]",
+            "https needs tls-cert and tls-key",
+        ),
+        (
             "[web]\nhttps = \"192.0.2.1:8443\"\ntls-cert = \"a\"\ntls-key = \"b\"",
             "neither loopback",
         ),
@@ -24,6 +29,18 @@ fn https_needs_a_certificate_and_an_address_of_this_network() {
         let faults = errors(text);
         assert!(faults.contains(expected), "{text}: {faults}");
     }
+}
+
+#[test]
+fn https_takes_the_certificates_of_other_tables_if_it_has_no_files() {
+    let table = "[[certificate]]\ncert = \"/b.pem\"\nkey = \"/b.key\"\n";
+    let https = |files: &str| {
+        let text = format!("{table}[web]\nhttps = \"127.0.0.1:8443\"\n{files}");
+        read(&text).web.https.unwrap().certificate
+    };
+    assert_eq!(https(""), HttpsCertificate::Shared);
+    let own = https("tls-cert = \"/a.pem\"\ntls-key = \"/a.key\"");
+    assert_eq!(own.files().unwrap().chain.to_str(), Some("/a.pem"));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The certificate of the HTTPS listener, which is read again when its files change.
+//! The certificate of the HTTPS listener: one of its own, which is read again when its files
+//! change, or the certificates that it shares with encrypted DNS.
 //!
 //! DNS is served even if the certificate is unusable. Connections to the HTTPS listener are then
 //! closed, and the status of the server reports the problem until the files are usable.
@@ -7,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use avocet_config::certificate_files::CertificateFiles;
+use avocet_config::web::HttpsCertificate;
 use avocet_nameserver::file_watch::FileFingerprint;
 use rustls::ServerConfig;
 
@@ -17,9 +19,14 @@ use crate::running::conditions::Condition;
 /// Interval between two checks of the files.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
+/// The condition while none of the shared certificates exists.
+const NONE_YET: &str = "HTTPS is not served until [acme] or [home-ca] has a certificate: see \
+                        `avocet certificate list`";
+
 /// The certificate in force.
 #[derive(Default)]
 pub(super) struct Certificate {
+    /// The certificate of the listener's own files.
     loaded: Mutex<Loaded>,
 }
 
@@ -47,8 +54,11 @@ impl SeenFiles {
 
 impl Certificate {
     /// Returns the configuration for a connection, if there is a certificate.
-    pub(super) fn in_force(&self) -> Option<Arc<ServerConfig>> {
-        self.certificate().map(|certificate| certificate.config.clone())
+    pub(super) fn in_force(&self, running: &Running) -> Option<Arc<ServerConfig>> {
+        match running.shared.snapshot().config.web.https.as_ref()?.certificate {
+            HttpsCertificate::Own(_) => self.certificate().map(|one| one.config.clone()),
+            HttpsCertificate::Shared => running.shared.tls.for_web(),
+        }
     }
 
     fn certificate(&self) -> Option<Arc<WebCertificate>> {
@@ -67,8 +77,15 @@ impl Certificate {
     /// Checks the files that the configuration names.
     pub(super) fn look_for(&self, running: &Running) {
         let state = running.shared.snapshot();
-        let files = state.config.web.https.as_ref().map(|https| &https.certificate);
-        let fault = files.and_then(|files| self.look(files));
+        let https = state.config.web.https.as_ref();
+        let files = https.and_then(|https| https.certificate.files());
+        let fault = match files {
+            Some(files) => self.look(files),
+            None => {
+                let is_served = https.is_none() || running.shared.tls.for_web().is_some();
+                (!is_served).then(|| NONE_YET.to_owned())
+            }
+        };
         running.conditions.set(Condition::Certificate, fault);
         *running.web_certificate.lock().unwrap_or_else(PoisonError::into_inner) =
             files.and_then(|_| self.certificate());

@@ -205,7 +205,7 @@ impl Site {
             let _ = serve(stream, Further::Requests, respond).await;
             return;
         };
-        let Some(config) = certificate.in_force() else { return };
+        let Some(config) = certificate.in_force(&self.running) else { return };
         let acceptor = TlsAcceptor::from(config);
         if let Ok(Ok(stream)) = timeout(REQUEST_TIME, acceptor.accept(stream)).await {
             let _ = serve(stream, Further::Requests, respond).await;

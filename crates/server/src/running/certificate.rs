@@ -61,7 +61,7 @@ pub(crate) fn read(files: &CertificateFiles) -> Result<WebCertificate, Certifica
 
 /// Returns the reason why the certificate of HTTPS cannot be used; `None` if it can.
 pub fn fault_of_certificate(web: &WebConfig) -> Option<String> {
-    let fault = read(&web.https.as_ref()?.certificate).err()?;
+    let fault = read(web.https.as_ref()?.certificate.files()?).err()?;
     Some(format!("{fault}; correct [web] tls-cert and tls-key, or set https = \"\""))
 }
 

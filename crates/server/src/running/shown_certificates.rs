@@ -72,7 +72,7 @@ fn renewal(shown: ShownRenewal) -> RenewalStatus {
 }
 
 fn of_web(running: &Running, config: &Config) -> Option<CertificateStatus> {
-    let https = config.web.https.as_ref()?;
+    let https = config.web.https.as_ref().filter(|https| https.certificate.files().is_some())?;
     let in_force = running.web_certificate.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let certificate = in_force?;
     let mut status = status(CertificatePurpose::Web, &certificate.files, certificate.validity);
@@ -110,7 +110,9 @@ fn addresses(config: &Config, certificate: &CertificateConfig) -> Vec<String> {
         one.protocol != Protocol::Plain && chosen.is_none_or(|name| certificate.has_name(name))
     };
     let open = config.server.open_addresses();
-    open.iter().filter(|one| is_shown_at(one)).map(ToString::to_string).collect()
+    let shared = config.web.https.as_ref().filter(|one| one.certificate.files().is_none());
+    let shared = shared.map(|https| format!("https://{}", https.address));
+    open.iter().filter(|one| is_shown_at(one)).map(ToString::to_string).chain(shared).collect()
 }
 
 /// Updates the warning that a certificate expires soon.
