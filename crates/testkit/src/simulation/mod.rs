@@ -77,6 +77,9 @@ pub struct Tally {
     pub most_queries: u64,
     /// Longest time to an answer, in ms.
     pub longest_ms: u64,
+    /// A digest of all answers with their times. Builds of one version of the simulation that give
+    /// other answers have another digest.
+    pub digest: u64,
 }
 
 impl Tally {
@@ -89,6 +92,7 @@ impl Tally {
         self.changed += other.changed;
         self.most_queries = self.most_queries.max(other.most_queries);
         self.longest_ms = self.longest_ms.max(other.longest_ms);
+        self.digest = self.digest.wrapping_add(other.digest);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Clients, the server and the network of a simulation, in virtual time.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
 use avocet_wire::header::{AD, CD, RD};
@@ -388,6 +389,9 @@ impl World {
         self.tally.failed += u64::from(answer.rcode == Rcode::SERVFAIL);
         self.tally.authentic += u64::from(answer.is_authentic);
         self.tally.longest_ms = self.tally.longest_ms.max(took_ms);
+        let mut hasher = DefaultHasher::new();
+        (number, at_ms, octets).hash(&mut hasher);
+        self.tally.digest = self.tally.digest.wrapping_add(hasher.finish());
         Ok(())
     }
 }
