@@ -125,6 +125,8 @@ fn simulate(arguments: &[&str]) -> Result<(), String> {
         "bench-quick",
         "-p",
         "avocet-testkit",
+        "--features",
+        "known-signatures",
         "--example",
         "simulate",
         "--",

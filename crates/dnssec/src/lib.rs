@@ -78,6 +78,8 @@ pub mod chain;
 pub mod denial;
 pub mod ds;
 pub mod key;
+#[cfg(any(test, feature = "known-signatures"))]
+pub mod known;
 mod label;
 mod memo;
 pub mod negative;

@@ -49,6 +49,8 @@ pub(super) struct Caches {
     pub(super) failures: FailureCache,
     assembler: Assembler,
     answers: Answers,
+    /// Room for a message, reused because clearing it for each look-up would be costly.
+    room: Box<[u8]>,
     stale_secs: u32,
 }
 
@@ -75,6 +77,7 @@ impl Caches {
             failures: FailureCache::new(FAILURE_BYTES, [2; 16]).map_err(too_small)?,
             assembler: Assembler::default(),
             answers: Answers::default(),
+            room: vec![0; usize::from(u16::MAX)].into(),
             stale_secs: config.stale_secs,
         })
     }
@@ -87,8 +90,8 @@ impl Caches {
     /// Returns the answer to a question.
     pub(super) fn find(&mut self, sought: &Sought<'_>, now_secs: u32, age: Age) -> Option<Found> {
         let key = sought.packet_key();
-        let mut out = vec![0; usize::from(u16::MAX)];
-        match self.packets.lookup(hash(sought.key.hash, &key), &key, now_secs, 0, &mut out) {
+        let out = &mut self.room[..];
+        match self.packets.lookup(hash(sought.key.hash, &key), &key, now_secs, 0, out) {
             PacketLookup::Hit(hit) => return Some(found(&out[..hit.len], None)),
             PacketLookup::Stale(stale) if age == Age::Any => {
                 return Some(found(&out[..stale.len], Some(())));

@@ -198,7 +198,7 @@ impl Attacker<'_> {
     }
 
     fn forge_answer(&mut self, reply: &mut Reply) {
-        let root_key = self.internet.zones[0].key.as_ref();
+        let root_key = self.internet.zones[0].key.as_deref();
         let data = match self.qtype {
             Rtype::A => FORGED.to_vec(),
             Rtype::DS => root_key.map_or(vec![0; 36], Key::ds),

@@ -30,7 +30,7 @@ const ASKED: [&[&[u8]]; 12] = [
 pub(super) fn fill(internet: &mut Internet, number: usize, chance: &mut Chance) {
     let apexes: Vec<Wire> = internet.zones.iter().map(|zone| zone.apex.clone()).collect();
     let filler = Filler { apex: &apexes[number], apexes: &apexes, chance, records: Vec::new() };
-    let records = filler.records(internet.zones[number].key.as_ref());
+    let records = filler.records(internet.zones[number].key.as_deref());
     internet.names.extend(ASKED.map(|labels| under(labels, &apexes[number])));
     for Filled { owner, rtype, ttl_secs, data } in records {
         internet.zones[number].add(&owner, rtype, ttl_secs, data);

@@ -276,7 +276,7 @@ impl Internet {
     fn delegate(&mut self, number: usize, chance: &mut Chance) {
         let zone = &self.zones[number];
         let (Some(parent), apex) = (zone.parent, zone.apex.clone()) else { return };
-        let ds = zone.key.as_ref().filter(|_| chance.percent(85)).map(Key::ds);
+        let ds = zone.key.as_deref().filter(|_| chance.percent(85)).map(Key::ds);
         let servers: Vec<Wire> =
             zone.servers.iter().map(|&server| self.servers[server].name.clone()).collect();
         self.zones[number].is_secure = ds.is_some() && self.zones[parent].is_secure;

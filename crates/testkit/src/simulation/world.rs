@@ -404,7 +404,7 @@ fn simulated(internet: &Internet, weakness: Option<Weakness>) -> Simulated {
     let forwards = forwards
         .map(|rule| (zone(rule.zone), rule.servers.iter().map(|(addr, _)| port(addr)).collect()));
     let stubs = internet.stub.iter();
-    let root_key = internet.zones[0].key.as_ref().map(Key::dnskey);
+    let root_key = internet.zones[0].key.as_deref().map(Key::dnskey);
     Simulated {
         hints: internet.addresses(0).into_iter().map(IpAddr::from).collect(),
         root_key: root_key.filter(|_| weakness != Some(Weakness::ValidatesNothing)),

@@ -3,6 +3,7 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use avocet_wire::{Rtype, canonical, name};
 
@@ -25,7 +26,7 @@ pub(super) struct Set {
 pub(super) struct Zone {
     pub(super) apex: Wire,
     /// The key; `None` for an unsigned zone.
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<Rc<Key>>,
     /// The kind of denial if it is signed.
     pub(super) denies: Denies,
     /// Whether a chain of trust leads to the zone.
@@ -55,7 +56,11 @@ pub(super) enum Said<'z> {
 }
 
 impl Zone {
-    pub(super) fn new(apex: Wire, signing: Option<(Key, Denies)>, parent: Option<usize>) -> Self {
+    pub(super) fn new(
+        apex: Wire,
+        signing: Option<(Rc<Key>, Denies)>,
+        parent: Option<usize>,
+    ) -> Self {
         let (key, denies) =
             signing.map_or((None, Denies::Plainly), |(key, denies)| (Some(key), denies));
         let is_secure = parent.is_none() && key.is_some();
