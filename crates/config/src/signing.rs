@@ -101,6 +101,15 @@ pub struct ZoneSigning {
     pub directory: PathBuf,
     /// The names of pools in the zone, folded, in wire form. Their answers are signed.
     pub pools: Vec<Box<[u8]>>,
+    /// The highest TTL of these pools in seconds; zero without pools.
+    pub pools_ttl_secs: u32,
+}
+
+impl ZoneSigning {
+    /// Returns the signing of a zone without pools.
+    pub(super) const fn new(policy: SigningPolicy, directory: PathBuf) -> Self {
+        Self { policy, directory, pools: Vec::new(), pools_ttl_secs: 0 }
+    }
 }
 
 impl SigningPolicy {

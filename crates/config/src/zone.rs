@@ -244,6 +244,7 @@ pub(super) fn with_pools(mut zones: Vec<ZoneConfig>, pools: &[PoolConfig]) -> Ve
         for zone in zones.iter_mut().filter(of_zone) {
             if let Some(signing) = &mut zone.signing {
                 signing.pools.push(pool.name.clone());
+                signing.pools_ttl_secs = signing.pools_ttl_secs.max(pool.ttl_secs);
             }
         }
     }
@@ -325,7 +326,7 @@ fn zone(
     };
     let journal = in_data("zones").with_added_extension("journal");
     let directory = in_data("keys");
-    let signing = policy.map(|policy| ZoneSigning { policy, directory, pools: Vec::new() });
+    let signing = policy.map(|policy| ZoneSigning::new(policy, directory));
     let zone = ZoneConfig {
         name,
         view,

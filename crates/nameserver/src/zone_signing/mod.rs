@@ -101,6 +101,8 @@ pub(crate) struct ZoneSigner {
     policy: SigningPolicy,
     /// The names of the pools in the zone.
     pools: Vec<Box<[u8]>>,
+    /// The highest TTL of these pools, whose answers are signed when they are made.
+    pools_ttl_secs: u32,
     /// The hash algorithm of the ZONEMD record; `None` if the zone gets no such record.
     digest: Option<DigestHash>,
     files: KeyFiles,
@@ -128,6 +130,7 @@ impl ZoneSigner {
             apex: apex.to_buf(),
             policy: config.policy.clone(),
             pools: config.pools.clone(),
+            pools_ttl_secs: config.pools_ttl_secs,
             digest: None,
             files: KeyFiles::new(config.directory.clone()),
             state: None,
@@ -146,7 +149,8 @@ impl ZoneSigner {
     /// Applies the configuration in force.
     pub(crate) fn follow(&mut self, config: &ZoneSigning, digest: Option<DigestHash>) {
         let is_same = (&self.policy, &self.pools) == (&config.policy, &config.pools);
-        if !is_same || self.digest != digest {
+        if !is_same || self.digest != digest || self.pools_ttl_secs != config.pools_ttl_secs {
+            self.pools_ttl_secs = config.pools_ttl_secs;
             self.pools.clone_from(&config.pools);
             (self.policy, self.digest) = (config.policy.clone(), digest);
             self.due_secs = 0;
@@ -198,7 +202,8 @@ impl ZoneSigner {
             next.last_serial = Some(serial);
         }
         next.leave_out_gap(now_secs, GAP_SECS);
-        next.note_ttls(source.max_ttl_secs(), &self.policy.keys, now_secs);
+        let zone_ttl_secs = source.max_ttl_secs().max(self.pools_ttl_secs);
+        next.note_ttls(zone_ttl_secs, &self.policy.keys, now_secs);
         let made = self.make_keys(&mut next, now_secs)?;
         let before = self.last.clone();
         let result = self.step_and_sign(source, &mut next, now_secs);

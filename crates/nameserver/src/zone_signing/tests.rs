@@ -141,7 +141,7 @@ fn signing(directory: &std::path::Path) -> ZoneSigning {
         parent_check_secs: 3_600,
         parent_patience_secs: 30 * 86_400,
     };
-    ZoneSigning { policy, directory: directory.to_owned(), pools: Vec::new() }
+    ZoneSigning { policy, directory: directory.to_owned(), pools: Vec::new(), pools_ttl_secs: 0 }
 }
 
 #[test]

@@ -69,3 +69,19 @@ fn the_ttl_of_the_old_record_at_the_parent_is_waited_for() {
         assert!(waited >= 4 * DAY, "{waited} {restarts}");
     }
 }
+
+#[test]
+fn a_replaced_key_stays_until_caches_have_forgotten_the_answers_of_pools() {
+    let mut site = Site::settled("pool-ttl");
+    site.reload(|config| {
+        config.pools = vec![(*b"\x04pool\x07example\0").into()];
+        config.pools_ttl_secs = 5 * 86_400;
+    });
+    site.signer.roll(KeyRole::Csk).unwrap();
+    site.run_until(&["active", "submitted"]);
+    site.parent = vec![site.ds(1)];
+    site.run_until(&["retired", "active"]);
+    site.reload(|config| config.pools_ttl_secs = 30);
+    let waited = site.secs_in(&["retired", "active"]);
+    assert!(waited >= 5 * DAY - TICK_SECS, "{waited}");
+}
