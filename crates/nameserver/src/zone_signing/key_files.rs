@@ -205,22 +205,35 @@ pub(super) struct Waits {
 }
 
 impl SignerState {
-    /// Removes the time since the last check from the ages of the keys' states if it is longer than
-    /// `gap_secs`. In that time, the server did not run, or the clock was set.
+    /// Removes the time since the last check from the ages of the keys' states if it is negative or
+    /// longer than `gap_secs`. In that time, the server did not run, or the clock was set. The ages
+    /// at the last check stay.
     pub(super) fn leave_out_gap(&mut self, now_secs: u64, gap_secs: u64) {
-        let gap = now_secs.saturating_sub(self.looked_at_secs);
-        let is_gap = self.looked_at_secs > 0 && gap > gap_secs;
-        for key in &mut self.timeline.keys {
-            let is_waiting = key.phase != KeyPhase::Active;
-            if is_gap && is_waiting {
-                key.since_secs = key.since_secs.saturating_add(gap);
-            }
-            key.since_secs = key.since_secs.min(now_secs);
-        }
+        let looked_at_secs = std::mem::replace(&mut self.looked_at_secs, now_secs);
+        let passed = now_secs.checked_sub(looked_at_secs);
+        let is_gap = passed.is_none_or(|secs| secs > gap_secs);
+        let moved = |since_secs: u64| match is_gap {
+            true => now_secs.saturating_sub(looked_at_secs.saturating_sub(since_secs)),
+            false => since_secs.min(now_secs),
+        };
+        // Keys in use also grow older while the server does not run. After a start with a clock in
+        // the past, they must not become too old as soon as the clock is set.
+        let waiting = self.timeline.keys.iter_mut().filter(|key| key.phase != KeyPhase::Active);
+        waiting.for_each(|key| key.since_secs = moved(key.since_secs));
         for ttl in [&mut self.zone_ttl, &mut self.dnskey_ttl, &mut self.ds_ttl] {
-            ttl.leave_out_gap(if is_gap { gap } else { 0 }, now_secs);
+            ttl.since_secs = moved(ttl.since_secs);
         }
-        self.looked_at_secs = now_secs;
+    }
+
+    /// Returns whether time counts for a key or a TTL: a key waits, or at the last check, caches
+    /// may have held records with a larger TTL than the present one.
+    pub(super) fn is_waiting(&self, policy: &KeyPolicy) -> bool {
+        let at_secs = self.looked_at_secs;
+        let delay = policy.propagation_secs;
+        self.timeline.is_rolling()
+            || self.zone_ttl.is_held(delay, at_secs)
+            || self.dnskey_ttl.is_held(delay, at_secs)
+            || self.ds_ttl.is_held(policy.parent_propagation_secs, at_secs)
     }
 
     /// Records the TTLs of the version that is published now.

@@ -37,7 +37,7 @@ pub use report::{KeyReport, SigningReport, role_of as key_role};
 /// Number of seconds after which an unpublished zone is signed again.
 const RETRY_SECS: u64 = 60;
 /// Interval in seconds at which a file records that the zone is still published, while one of its
-/// keys is being replaced.
+/// keys is being replaced, or caches may hold records with a TTL that was lowered.
 const NOTE_SECS: u64 = 600;
 /// Maximum number of seconds between two of these records. A longer time does not count for the
 /// states of keys, because clients could not get the zone in that time, or the clock was set.
@@ -171,7 +171,7 @@ impl ZoneSigner {
     pub(crate) fn note(&mut self, now_secs: u64) -> Result<(), SigningError> {
         let Some(state) = &mut self.state else { return Ok(()) };
         let since = now_secs.saturating_sub(state.looked_at_secs);
-        if !state.timeline.is_rolling() || since < NOTE_SECS {
+        if since < NOTE_SECS || !state.is_waiting(&self.policy.keys) {
             return Ok(());
         }
         state.leave_out_gap(now_secs, GAP_SECS);
@@ -193,7 +193,7 @@ impl ZoneSigner {
         published: Option<u32>,
         now_secs: u64,
     ) -> Result<Arc<HostedZone>, SigningError> {
-        self.due_secs = now_secs + RETRY_SECS;
+        (self.looked_at_secs, self.due_secs) = (now_secs, now_secs + RETRY_SECS);
         self.read_files()?;
         let mut next = self.state.clone().unwrap_or_default();
         if let Some(serial) = published
@@ -225,7 +225,7 @@ impl ZoneSigner {
             self.expires_at_secs.map(|end| end.saturating_sub(self.policy.refresh_secs.into()));
         let due = [of_keys, of_signatures].into_iter().flatten().min();
         self.due_secs = due.unwrap_or(u64::MAX).max(now_secs + 1);
-        (self.looked_at_secs, self.forced) = (now_secs, None);
+        self.forced = None;
         self.parent.clear();
         self.state = Some(next);
         Ok(zone)

@@ -114,9 +114,13 @@ impl Drop for Site {
 
 /// Returns a version of the zone without signatures.
 fn source(serial: u32) -> HostedZone {
+    source_with_ttl(serial, 300)
+}
+
+fn source_with_ttl(serial: u32, ttl_secs: u32) -> HostedZone {
     let apex = NameBuf::from_wire(b"\x07example\x00").unwrap().folded();
     let text = format!(
-        "$TTL 300\n@ SOA ns h {serial} 2h 3m 4w 300\n@ NS ns\nns A 192.0.2.1\nv{serial} TXT x\n"
+        "$TTL {ttl_secs}\n@ SOA ns h {serial} 2h 3m 4w 300\n@ NS ns\nns A 192.0.2.1\nv{serial} TXT x\n"
     );
     let mut open = |_: &std::path::Path, _: u64| Ok(text.as_bytes().to_vec());
     avocet_zone::load(apex.view(), std::path::Path::new("z"), START, &mut open).0.unwrap()

@@ -23,7 +23,7 @@ mod held;
 use avocet_dnssec::signing::SigningAlgorithm;
 
 pub use ds::DsWitness;
-pub use held::HeldTtl;
+pub use held::{HeldTtl, MAX_HELD_SECS};
 
 /// Maximum number of keys of a zone: enough for two keys in each role, for two algorithms, with
 /// some to spare.
@@ -321,7 +321,7 @@ impl KeyTimeline {
                 continue;
             };
             if to == KeyPhase::Confirmed {
-                let seen = facts.parent.map_or(0, |parent| parent.ttl_secs);
+                let seen = facts.parent.map_or(0, |parent| parent.ttl_secs.min(MAX_HELD_SECS));
                 key.ds_ttl_secs = seen.max(policy.parent_ds_ttl_secs);
             }
             (key.phase, key.since_secs) = (to, facts.now_secs);

@@ -85,3 +85,98 @@ fn a_replaced_key_stays_until_caches_have_forgotten_the_answers_of_pools() {
     let waited = site.secs_in(&["retired", "active"]);
     assert!(waited >= 5 * DAY - TICK_SECS, "{waited}");
 }
+
+#[test]
+fn the_time_since_a_ttl_was_lowered_counts_while_no_key_is_replaced() {
+    let mut site = Site::new("settled-ttl");
+    site.reload(|config| {
+        config.policy.keys.scheme = KeyScheme::Split;
+        config.policy.keys.dnskey_ttl_secs = 86_400;
+    });
+    site.run_until(&["submitted", "active"]);
+    site.parent = vec![site.ds(0)];
+    site.run_until(&["active", "active"]);
+    site.reload(|config| config.policy.keys.dnskey_ttl_secs = 60);
+    site.run(DAY / 2);
+    site.restart();
+    site.publish();
+    site.run(DAY / 2 + 2 * TICK_SECS);
+    site.signer.roll(KeyRole::Zsk).unwrap();
+    site.publish();
+    let waited = site.secs_in(&["active", "active", "published"]);
+    assert!(waited <= 3 * TICK_SECS, "{waited}");
+}
+
+#[test]
+fn a_ttl_of_years_delays_a_roll_over_by_a_week() {
+    const YEARS_SECS: u32 = 300_000_000;
+    for is_lowered in [false, true] {
+        let mut site = Site::settled(if is_lowered { "years-once" } else { "years" });
+        let sources = [source_with_ttl(2, YEARS_SECS), source_with_ttl(3, 300)];
+        for source in sources.into_iter().take(1 + usize::from(is_lowered)) {
+            site.source = source;
+            site.reload(|config| config.policy.validity_secs += 86_400);
+        }
+        site.signer.roll(KeyRole::Csk).unwrap();
+        site.run_until(&["active", "submitted"]);
+        site.parent = vec![site.ds(1)];
+        site.ds_ttl_secs = YEARS_SECS;
+        site.run_until(&["active", "confirmed"]);
+        let waited = site.secs_in(&["active", "confirmed"]);
+        assert!((7 * DAY..8 * DAY).contains(&waited), "{waited} {is_lowered}");
+        let waited = site.secs_in(&["retired", "active"]);
+        assert!(waited < 8 * DAY, "{waited} {is_lowered}");
+        assert_eq!(site.states(), ["active"]);
+    }
+}
+
+#[test]
+fn a_clock_that_starts_in_the_past_makes_no_key_too_old() {
+    let mut site = Site::settled("past");
+    site.reload(|config| config.policy.keys.entry_lifetime_secs = 90 * DAY);
+    site.run(DAY);
+    let now_secs = site.now_secs;
+    site.now_secs -= 200 * DAY;
+    site.restart();
+    site.publish();
+    site.now_secs = now_secs;
+    site.publish();
+    site.run(2 * DAY);
+    assert_eq!(site.states(), ["active"]);
+    // The age counts from the time before.
+    site.run(90 * DAY);
+    assert!(site.states().len() > 1, "{:?}", site.states());
+}
+
+#[test]
+fn a_signer_that_fails_tries_again_after_a_minute_although_the_clock_was_set_back() {
+    let mut site = Site::settled("retry");
+    let now_secs = site.now_secs - DAY;
+    std::fs::remove_dir_all(&site.directory).unwrap();
+    std::fs::write(&site.directory, "no directory").unwrap();
+    assert!(site.signer.is_due(now_secs));
+    assert!(site.signer.publish(&site.source, None, now_secs).is_err());
+    assert!(!site.signer.is_due(now_secs + 1) && site.signer.is_due(now_secs + 60));
+    std::fs::remove_file(&site.directory).unwrap();
+}
+
+#[test]
+fn starts_with_a_clock_in_the_past_do_not_stop_a_roll_over() {
+    let mut site = Site::settled("starts");
+    site.signer.roll(KeyRole::Csk).unwrap();
+    site.run_until(&["active", "submitted"]);
+    site.parent = vec![site.ds(1)];
+    site.run_until(&["active", "confirmed"]);
+    // The TTL of the DS record, which is waited for, is a day.
+    for start in 0..6 {
+        assert!(start > 3 || site.states() == ["active", "confirmed"], "{:?}", site.states());
+        let now_secs = site.now_secs;
+        site.now_secs -= 3 * DAY;
+        site.restart();
+        site.publish();
+        site.now_secs = now_secs;
+        site.publish();
+        site.run(DAY / 4);
+    }
+    assert_ne!(site.states(), ["active", "confirmed"]);
+}

@@ -1,5 +1,10 @@
 //! The TTLs of records that caches may still hold although the records now have a lower TTL.
 
+/// Maximum number of seconds for which a record counts as held by caches, which cap TTLs to it (RFC
+/// 8767 §4). Without a maximum, a TTL of years, set by mistake for a moment, would stop all
+/// roll-overs.
+pub const MAX_HELD_SECS: u32 = 604_800;
+
 /// The TTL of records, and the larger TTL that they had before.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HeldTtl {
@@ -25,15 +30,16 @@ impl HeldTtl {
     /// Returns the largest TTL in seconds of any record that a cache may hold.
     #[must_use]
     pub fn largest_secs(&self, propagation_secs: u32, now_secs: u64) -> u32 {
-        let held = u64::from(self.before_secs) + u64::from(propagation_secs);
-        let is_held = now_secs < self.since_secs.saturating_add(held);
-        if is_held { self.secs.max(self.before_secs) } else { self.secs }
+        let is_held = self.is_held(propagation_secs, now_secs);
+        let secs = if is_held { self.before_secs } else { self.secs };
+        secs.min(MAX_HELD_SECS)
     }
 
-    /// Removes `gap_secs`, in which the clock may have been set, from the time since the TTL was
-    /// lowered.
-    pub fn leave_out_gap(&mut self, gap_secs: u64, now_secs: u64) {
-        self.since_secs = self.since_secs.saturating_add(gap_secs).min(now_secs);
+    /// Returns whether caches may hold records with a larger TTL than the present one.
+    #[must_use]
+    pub fn is_held(&self, propagation_secs: u32, now_secs: u64) -> bool {
+        let held = u64::from(self.before_secs.min(MAX_HELD_SECS)) + u64::from(propagation_secs);
+        self.before_secs > self.secs && now_secs < self.since_secs.saturating_add(held)
     }
 }
 
@@ -55,7 +61,16 @@ mod tests {
         assert_eq!(ttl.largest_secs(10, 2_200), 900);
         ttl.note(1, 10, 3_000);
         assert_eq!((ttl.largest_secs(10, 3_909), ttl.largest_secs(10, 3_910)), (900, 1));
-        ttl.leave_out_gap(100, 4_000);
-        assert_eq!((ttl.largest_secs(10, 4_009), ttl.largest_secs(10, 4_010)), (900, 1));
+    }
+
+    #[test]
+    fn a_ttl_of_years_counts_as_a_week() {
+        let mut ttl = HeldTtl::default();
+        ttl.note(u32::MAX, 10, 1_000);
+        assert_eq!(ttl.largest_secs(10, 1_000), MAX_HELD_SECS);
+        ttl.note(300, 10, 2_000);
+        let end = 2_000 + u64::from(MAX_HELD_SECS) + 10;
+        assert_eq!(ttl.largest_secs(10, end - 1), MAX_HELD_SECS);
+        assert_eq!(ttl.largest_secs(10, end), 300);
     }
 }
