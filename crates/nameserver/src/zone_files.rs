@@ -219,6 +219,7 @@ impl ZoneFiles {
                 }
             }
         }
+        self.signers.retain(|id| zones.get(id).is_some_and(|zone| zone.config.signing.is_some()));
         *kept = zones;
     }
 

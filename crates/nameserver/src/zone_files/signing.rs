@@ -40,6 +40,12 @@ impl KnownSigners {
         let new = || Arc::new(Mutex::new(ZoneSigner::new(apex, signing)));
         Some(lock(&self.0).entry(config.id()).or_insert_with(new).clone())
     }
+
+    /// Drops the signers of the other zones. If such a zone is signed again, its keys are read from
+    /// their files, which may have been replaced or deleted meanwhile.
+    pub(super) fn retain(&self, is_signed: impl Fn(&ZoneId) -> bool) {
+        lock(&self.0).retain(|id, _| is_signed(id));
+    }
 }
 
 impl ZoneFiles {
@@ -86,7 +92,7 @@ impl ZoneFiles {
             let signers = lock(&self.signers.0);
             signers.iter().filter(|(_, signer)| wants(signer)).map(|(id, _)| id.clone()).collect()
         };
-        // A signer remains after its zone was removed from the configuration.
+        // A zone that is not in the configuration in force may have a signer.
         let kept = self.kept();
         ids.retain(|id| kept.contains_key(id));
         ids

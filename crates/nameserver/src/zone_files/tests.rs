@@ -348,6 +348,31 @@ fn a_last_serial_that_cannot_be_written_is_reported_and_written_later() {
 }
 
 #[test]
+fn a_zone_that_is_signed_again_has_the_keys_on_disk() {
+    let keys = std::env::temp_dir().join(format!("avocet-again-keys-{}", std::process::id()));
+    let mut zone = OneZone::of("signed-again", "sign = true");
+    zone.config.signing.as_mut().unwrap().directory.clone_from(&keys);
+    let signing = zone.config.signing.clone();
+    let tag = |zone: &OneZone| {
+        assert!(zone.published(None).is_signed());
+        let tag = zone.files.signing(&zone.config.id()).unwrap().keys[0].tag;
+        assert!(keys.join(format!("{tag:05}.pkcs8")).is_file());
+        tag
+    };
+    let first = tag(&zone);
+    zone.config.signing = None;
+    assert!(!zone.published(None).is_signed());
+    zone.config.signing.clone_from(&signing);
+    assert_eq!(tag(&zone), first);
+    zone.config.signing = None;
+    assert!(!zone.published(None).is_signed());
+    fs::remove_dir_all(&keys).unwrap();
+    zone.config.signing = signing;
+    tag(&zone);
+    fs::remove_dir_all(keys).unwrap();
+}
+
+#[test]
 fn a_set_without_room_for_signatures_is_refused_where_it_comes_from() {
     // 3,700 addresses have 59,200 octets, and 4,000 have 64,000: neither exceeds a message.
     let text = |count: u16| {
