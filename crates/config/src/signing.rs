@@ -23,6 +23,9 @@ const ZSK_DAYS: u32 = 90;
 /// Days for which a signature is valid, and days before its end at which it is replaced.
 const VALIDITY_DAYS: (u32, u32) = (14, 7);
 
+/// Maximum of `propagation-secs`.
+pub const MAX_PROPAGATION_SECS: u32 = 604_800;
+
 /// `[[signing-policy]]`
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -58,7 +61,7 @@ pub(super) struct SigningPolicySpec {
     pub(super) dnskey_ttl_secs: Setting<Int<1, 604_800>>,
     /// Seconds until all servers of the zone have a new version.
     #[schemars(extend("default" = 300))]
-    pub(super) propagation_secs: Setting<Int<0, 604_800>>,
+    pub(super) propagation_secs: Setting<Int<0, MAX_PROPAGATION_SECS>>,
     /// Minimum TTL that the DS records of the parent are assumed to have.
     #[schemars(extend("default" = 86400))]
     pub(super) parent_ds_ttl_secs: Setting<Int<0, 604_800>>,

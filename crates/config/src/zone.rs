@@ -161,6 +161,12 @@ impl ZoneConfig {
         self.journal.with_extension("addresses")
     }
 
+    /// Returns the file with the TTLs of versions without signatures.
+    #[must_use]
+    pub fn ttls_file(&self) -> PathBuf {
+        self.journal.with_extension("ttls")
+    }
+
     /// Returns whether a NOTIFY from this address, signed with this key, comes from a primary.
     #[must_use]
     pub fn hears(&self, ip: IpAddr, key: Option<&[u8]>) -> bool {

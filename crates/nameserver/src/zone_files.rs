@@ -27,6 +27,7 @@ mod fetched;
 mod kept;
 mod published;
 mod signing;
+mod unsigned;
 mod written;
 
 pub use addresses::{AddressLookUp, AwaitedAddresses};

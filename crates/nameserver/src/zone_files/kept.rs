@@ -12,6 +12,7 @@ use avocet_zone::{HostedZone, JournalContent, OpenFile, Severity, ZoneChange, Zo
 use super::addresses::KnownAddresses;
 use super::published::Publication;
 use super::signing::{KnownSigners, fault_of_signing};
+use super::unsigned::UnsignedTtl;
 use super::{open, timers_of};
 use crate::clock::wall_secs;
 use crate::file_watch::FileFingerprint;
@@ -73,6 +74,8 @@ pub(super) struct KeptZone {
     pub(super) write_fault: Option<String>,
     /// The reason why `source` cannot be published, if there is one.
     pub(super) signing_fault: Option<String>,
+    /// The TTLs of the versions that this server has not signed.
+    pub(super) unsigned: UnsignedTtl,
     /// The addresses behind the ALIAS records of the zone, if the published version has them.
     pub(super) addresses: KnownAddresses,
     /// The last published version; `None` unless this server has published other records than the
@@ -87,6 +90,7 @@ impl KeptZone {
         let journal = ZoneJournal::at(config.journal.clone());
         Self {
             publication: Publication::kept_in(&config.published_file()),
+            unsigned: UnsignedTtl::kept_in(&config.ttls_file()),
             addresses: KnownAddresses::kept_in(&config.addresses_file()),
             aside: journal.aside(),
             config,

@@ -97,6 +97,11 @@ impl Publication {
         }
     }
 
+    /// Returns whether this server signed the version.
+    pub(super) fn is_signed(&self) -> bool {
+        self.form == ZoneForm::Signed
+    }
+
     fn is_of(&self, source: &HostedZone, form: ZoneForm) -> bool {
         self.form == form && self.source == source.version()
     }
@@ -165,6 +170,7 @@ impl KeptZone {
         });
         match made {
             Ok((source, zone)) => {
+                self.note_ttls(&source);
                 self.note_published(&source, &zone);
                 zone.release_transfers();
                 (self.zone, self.signing_fault) = (Some(zone), None);
@@ -221,6 +227,7 @@ impl KeptZone {
         if let (Some(signer), Some(signing)) = (signers.of(&self.config), &self.config.signing) {
             let mut signer = lock(&signer);
             signer.follow(signing, self.config.digest);
+            signer.follow_unsigned(self.unsigned.known());
             return signer.publish(source, last.map(|last| last.serial), wall_secs());
         }
         let serial = last.map_or(source.serial(), |last| last.next_serial(source, form));

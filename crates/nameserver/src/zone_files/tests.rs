@@ -209,6 +209,7 @@ impl Drop for OneZone {
         }
         let _ = fs::remove_file(config.published_file());
         let _ = fs::remove_file(config.addresses_file());
+        let _ = fs::remove_file(config.ttls_file());
     }
 }
 
@@ -345,6 +346,41 @@ fn a_last_serial_that_cannot_be_written_is_reported_and_written_later() {
     fs::remove_dir(&kept).unwrap();
     assert!(!zone.files.watch(101));
     assert_eq!((zone.files.fault(), kept.is_file()), (None, true));
+}
+
+#[test]
+fn a_zone_that_is_signed_later_waits_for_the_ttls_that_it_had_without_signatures() {
+    let keys = std::env::temp_dir().join(format!("avocet-later-keys-{}", std::process::id()));
+    let mut zone = OneZone::of("signed-later", "sign = true");
+    let mut signing = zone.config.signing.take();
+    signing.as_mut().unwrap().directory.clone_from(&keys);
+    let kept = zone.config.ttls_file();
+    let set_ttl = |zone: &OneZone, serial: u32, ttl_secs: u32| {
+        let included = zone.included.display();
+        let text = format!("@ {ttl_secs} SOA ns h {serial} 2 3 4 5\n$INCLUDE {included}\n");
+        fs::write(&zone.config.file, text).unwrap();
+    };
+    set_ttl(&zone, 1, 200_000);
+    assert_eq!(zone.published(None).serial(), 1);
+    assert!(!kept.exists());
+    set_ttl(&zone, 2, 60);
+    assert_eq!(zone.published(None).serial(), 2);
+    assert!(kept.is_file());
+    // After a restart, the zone is signed.
+    zone.files = ZoneFiles::default();
+    zone.config.signing.clone_from(&signing);
+    assert!(zone.published(None).is_signed());
+    assert!(!kept.exists(), "the state of the keys has the TTLs");
+    let report = zone.files.signing(&zone.config.id()).unwrap();
+    let left_secs = report.next_at_secs.unwrap().saturating_sub(wall_secs());
+    assert_eq!((report.keys[0].state, report.ds.len()), ("published", 0));
+    assert!((199_000..202_000).contains(&left_secs), "{left_secs}");
+    // A zone that is no longer signed keeps its TTLs, in case that it is signed again.
+    zone.config.signing = None;
+    assert!(!zone.published(None).is_signed() && kept.is_file());
+    zone.config.signing = signing;
+    assert!(zone.published(None).is_signed() && !kept.exists());
+    fs::remove_dir_all(keys).unwrap();
 }
 
 #[test]

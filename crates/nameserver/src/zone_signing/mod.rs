@@ -23,7 +23,7 @@ use avocet_dnssec::zonemd::DigestHash;
 use avocet_io::process::{Eagerness, Thread};
 use avocet_wire::{FoldedName, FoldedNameBuf};
 use avocet_zone::sign::timeline::{
-    DsWitness, KeyFacts, KeyPhase, KeyRole, KeyStep, KeyUse, TimedKey,
+    DsWitness, HeldTtl, KeyFacts, KeyPhase, KeyRole, KeyStep, KeyUse, TimedKey,
 };
 use avocet_zone::sign::{ReviewFault, SignFault, SignatureTimes, Signing, ZoneSigners, review};
 use avocet_zone::{HostedZone, UnsoundZone, is_newer};
@@ -111,6 +111,8 @@ pub(crate) struct ZoneSigner {
     keys: BTreeMap<u16, Arc<SigningKey>>,
     /// The last signed version.
     last: Option<Arc<HostedZone>>,
+    /// The TTLs of versions that were published without signatures since the last signed one.
+    unsigned: Option<HeldTtl>,
     /// The role whose key the operator wants to replace now.
     forced: Option<KeyRole>,
     parent: ParentView,
@@ -136,6 +138,7 @@ impl ZoneSigner {
             state: None,
             keys: BTreeMap::new(),
             last: None,
+            unsigned: None,
             forced: None,
             parent: ParentView::default(),
             looked_at_secs: 0,
@@ -155,6 +158,12 @@ impl ZoneSigner {
             (self.policy, self.digest) = (config.policy.clone(), digest);
             self.due_secs = 0;
         }
+    }
+
+    /// Records the TTLs of versions that were published without signatures since the last signed
+    /// one; `None` if there are none. The next version takes them into account.
+    pub(crate) fn follow_unsigned(&mut self, unsigned: Option<HeldTtl>) {
+        self.unsigned = unsigned;
     }
 
     /// Reports whether the zone must be signed again.
@@ -201,7 +210,7 @@ impl ZoneSigner {
         {
             next.last_serial = Some(serial);
         }
-        next.leave_out_gap(now_secs, GAP_SECS);
+        let mut all_steps = self.count_time(&mut next, now_secs);
         let zone_ttl_secs = source.max_ttl_secs().max(self.pools_ttl_secs);
         next.note_ttls(zone_ttl_secs, &self.policy.keys, now_secs);
         let made = self.make_keys(&mut next, now_secs)?;
@@ -214,8 +223,9 @@ impl ZoneSigner {
             self.last = before;
             return Err(error.into());
         }
-        self.log_steps(&made, &steps);
-        for step in steps.iter().filter(|step| step.to.is_none()) {
+        all_steps.extend(steps);
+        self.log_steps(&made, &all_steps);
+        for step in all_steps.iter().filter(|step| step.to.is_none()) {
             self.keys.remove(&step.tag);
             self.files.remove(step.tag);
         }
@@ -225,10 +235,22 @@ impl ZoneSigner {
             self.expires_at_secs.map(|end| end.saturating_sub(self.policy.refresh_secs.into()));
         let due = [of_keys, of_signatures].into_iter().flatten().min();
         self.due_secs = due.unwrap_or(u64::MAX).max(now_secs + 1);
-        self.forced = None;
+        (self.unsigned, self.forced) = (None, None);
         self.parent.clear();
         self.state = Some(next);
         Ok(zone)
+    }
+
+    /// Adds the time since the last check to the state. Takes over the TTLs of versions that were
+    /// published without signatures until now: while caches may hold them, the parent must not get
+    /// a DS record. Returns the steps of keys.
+    fn count_time(&self, next: &mut SignerState, now_secs: u64) -> Vec<KeyStep> {
+        let was_signed_here = next.looked_at_secs > 0;
+        next.leave_out_gap(now_secs, GAP_SECS);
+        let Some(unsigned) = self.unsigned else { return Vec::new() };
+        next.zone_ttl.join(unsigned, self.policy.keys.propagation_secs, now_secs);
+        // The parent already has the DS record of an imported key.
+        if was_signed_here { next.timeline.begin_again(now_secs) } else { Vec::new() }
     }
 
     /// Returns the last published version, from its file, if it still passes the review. The

@@ -271,7 +271,7 @@ impl TakenFiles {
         let mut names = BTreeSet::new();
         for zone in config.zones.iter().filter(|zone| !zone.catalog.is_member()) {
             let head = zone.provided.as_ref().and_then(|provided| provided.head.as_ref());
-            let written = [zone.published_file(), zone.addresses_file()];
+            let written = [zone.published_file(), zone.addresses_file(), zone.ttls_file()];
             let own = [&zone.file, &zone.journal].into_iter().chain(&written);
             for file in own.chain(head) {
                 // A symbolic link occupies its own name and the name of the file that it points to.
@@ -288,8 +288,9 @@ impl TakenFiles {
     pub(crate) fn has(&self, zone: &[u8]) -> bool {
         let file = ZoneConfig::member_file(zone, &self.data);
         let with = |extension| file.with_added_extension(extension);
-        let files = [with("journal"), with("published"), with("addresses"), file.clone()];
-        files.iter().filter_map(|file| file.file_name()).any(|name| self.names.contains(name))
+        let written = ["journal", "published", "addresses", "ttls"].map(with);
+        let mut names = written.iter().chain([&file]).filter_map(|file| file.file_name());
+        names.any(|name| self.names.contains(name))
     }
 }
 
@@ -487,7 +488,7 @@ impl SavedMembership {
 
 /// Deletes the copy of a zone.
 pub(crate) fn purge(zone: &ZoneConfig) {
-    let written = [zone.published_file(), zone.addresses_file()];
+    let written = [zone.published_file(), zone.addresses_file(), zone.ttls_file()];
     for file in [&zone.file, &zone.journal].into_iter().chain(&written) {
         if let Err(error) = fs::remove_file(file)
             && error.kind() != io::ErrorKind::NotFound

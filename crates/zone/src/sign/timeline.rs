@@ -333,6 +333,23 @@ impl KeyTimeline {
         steps
     }
 
+    /// Makes the key with the parent's DS record wait like the first key of a zone, because the
+    /// zone was published without signatures meanwhile. Returns the steps. A roll-over in progress
+    /// goes on.
+    pub fn begin_again(&mut self, now_secs: u64) -> Vec<KeyStep> {
+        if self.is_rolling() {
+            return Vec::new();
+        }
+        let mut steps = Vec::new();
+        for key in self.keys.iter_mut().filter(|key| key.role.is_entry()) {
+            let to = KeyPhase::Published;
+            steps.push(KeyStep { tag: key.tag, from: key.phase, to: Some(to) });
+            (key.phase, key.since_secs) = (to, now_secs);
+            (key.witness, key.ds_ttl_secs) = (DsWitness::None, 0);
+        }
+        steps
+    }
+
     /// Moves the keys that `by` replaces to the next state.
     fn replace(&mut self, by: &TimedKey, now_secs: u64) -> Vec<KeyStep> {
         let mut steps = Vec::new();

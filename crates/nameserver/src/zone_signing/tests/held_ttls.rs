@@ -131,6 +131,45 @@ fn a_ttl_of_years_delays_a_roll_over_by_a_week() {
 }
 
 #[test]
+fn a_first_key_waits_for_the_ttls_that_the_zone_had_without_signatures() {
+    for restarts in [false, true] {
+        let mut site = Site::new(if restarts { "unsigned-restart" } else { "unsigned" });
+        let since_secs = START - DAY / 2;
+        let ttl = HeldTtl { secs: 300, before_secs: 86_400, since_secs };
+        site.signer.follow_unsigned(Some(ttl));
+        site.publish();
+        if restarts {
+            site.restart();
+            site.publish();
+        }
+        let waited = site.secs_in(&["published"]);
+        assert!((DAY / 2..DAY / 2 + 3 * TICK_SECS).contains(&waited), "{waited} {restarts}");
+        assert_eq!(site.signer.report(site.now_secs).ds.len(), 1);
+    }
+}
+
+#[test]
+fn a_zone_that_is_signed_again_requests_its_ds_record_as_a_new_zone_does() {
+    let mut site = Site::settled("again");
+    let own = vec![site.ds(0)];
+    site.parent.clear();
+    site.run(2 * DAY);
+    let ttl = HeldTtl { secs: 86_400, ..HeldTtl::default() };
+    site.signer.follow_unsigned(Some(ttl));
+    site.reload(|config| config.policy.validity_secs += 86_400);
+    assert_eq!(site.states(), ["published"]);
+    assert!(site.signer.report(site.now_secs).ds.is_empty());
+    site.restart();
+    site.publish();
+    let waited = site.secs_in(&["published"]);
+    assert!((DAY..DAY + 3 * TICK_SECS).contains(&waited), "{waited}");
+    assert_eq!((site.states(), site.signer.report(site.now_secs).ds.len()), (vec!["submitted"], 1));
+    site.parent = own;
+    site.run_until(&["active"]);
+    assert_eq!(site.fault(), None);
+}
+
+#[test]
 fn a_clock_that_starts_in_the_past_makes_no_key_too_old() {
     let mut site = Site::settled("past");
     site.reload(|config| config.policy.keys.entry_lifetime_secs = 90 * DAY);

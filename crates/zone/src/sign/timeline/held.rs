@@ -41,6 +41,17 @@ impl HeldTtl {
         let held = u64::from(self.before_secs.min(MAX_HELD_SECS)) + u64::from(propagation_secs);
         self.before_secs > self.secs && now_secs < self.since_secs.saturating_add(held)
     }
+
+    /// Adds the TTLs of other versions, which were published in place of these until now.
+    pub fn join(&mut self, other: Self, propagation_secs: u32, now_secs: u64) {
+        let is_none_known = (self.secs, self.before_secs) == (0, 0);
+        if is_none_known {
+            *self = Self { since_secs: other.since_secs.min(now_secs), ..other };
+            return;
+        }
+        let [own, others] = [*self, other].map(|ttl| ttl.largest_secs(propagation_secs, now_secs));
+        (self.before_secs, self.since_secs) = (own.max(others), now_secs);
+    }
 }
 
 #[cfg(test)]
@@ -72,5 +83,18 @@ mod tests {
         let end = 2_000 + u64::from(MAX_HELD_SECS) + 10;
         assert_eq!(ttl.largest_secs(10, end - 1), MAX_HELD_SECS);
         assert_eq!(ttl.largest_secs(10, end), 300);
+    }
+
+    #[test]
+    fn the_ttls_of_other_versions_count_as_long_as_caches_may_hold_them() {
+        let other = HeldTtl { secs: 300, before_secs: 900, since_secs: 1_000 };
+        let mut first = HeldTtl::default();
+        first.join(other, 10, 1_500);
+        assert_eq!((first.largest_secs(10, 1_909), first.largest_secs(10, 1_910)), (900, 300));
+        let mut again = HeldTtl { secs: 60, ..HeldTtl::default() };
+        again.join(other, 10, 1_500);
+        assert_eq!((again.largest_secs(10, 2_409), again.largest_secs(10, 2_410)), (900, 60));
+        again.join(HeldTtl { secs: 30, ..other }, 10, 9_000);
+        assert_eq!(again.largest_secs(10, 9_000), 60);
     }
 }
