@@ -1,10 +1,10 @@
 //! `[[record]]`: local records, combined into RRsets, and the PTR records derived from them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::ops::Range;
 
-use avocet_wire::{Rtype, rdata};
+use avocet_wire::{Rtype, name, rdata};
 use toml::Spanned;
 
 use super::RecordConfig;
@@ -14,13 +14,18 @@ use super::loops::{self, Sets};
 use super::name::{Name, ROOT, reverse_name, shown};
 use super::setting::{List, Setting, Text, Written};
 use super::spec::RecordSpec;
+use super::zone::ZoneConfig;
 
 const TTL_SECS: u32 = 300;
 /// The first label of a wildcard, in wire format (RFC 4592 §2.1.1).
 const WILDCARD: &[u8] = b"\x01*";
 
 /// Returns the RRsets of all tables, ordered by name and type.
-pub(super) fn rrsets(specs: Vec<Spanned<RecordSpec>>, check: &mut Check) -> Vec<RecordConfig> {
+pub(super) fn rrsets(
+    specs: Vec<Spanned<RecordSpec>>,
+    zones: &[ZoneConfig],
+    check: &mut Check,
+) -> Vec<RecordConfig> {
     let mut sets = Sets::new();
     // Configured records take precedence over derived ones. If several names have the same address,
     // the first name counts.
@@ -37,7 +42,48 @@ pub(super) fn rrsets(specs: Vec<Spanned<RecordSpec>>, check: &mut Check) -> Vec<
     for (key, record) in derived {
         sets.entry(key).or_insert(record);
     }
+    doubt_unsigned(&sets, &places, zones, check);
     sets.into_values().collect()
+}
+
+/// Reports records that precede the records of a zone that this server signs, once for each zone.
+/// `places` are the locations of the owners.
+fn doubt_unsigned(
+    sets: &Sets,
+    places: &HashMap<Name, Range<usize>>,
+    zones: &[ZoneConfig],
+    check: &mut Check,
+) {
+    // Whether this server signs the zone for any of its clients.
+    let mut is_signed: HashMap<&[u8], bool> = HashMap::new();
+    for zone in zones {
+        *is_signed.entry(&zone.name).or_default() |= zone.signing.is_some();
+    }
+    let mut by_zone: BTreeMap<&[u8], Vec<&RecordConfig>> = BTreeMap::new();
+    for set in sets.values() {
+        let apex = name::ancestors(&set.name).find(|above| is_signed.contains_key(above));
+        let Some(apex) = apex.filter(|apex| is_signed[apex]) else { continue };
+        let found = by_zone.entry(apex).or_default();
+        if found.last().is_none_or(|last| last.name != set.name) {
+            found.push(set);
+        }
+    }
+    for (apex, found) in by_zone {
+        let first = found[0];
+        // A derived PTR record has the place of the record with its address.
+        let place = places.get(&first.name).or_else(|| places.get(first.rdata.first()?));
+        let Some(place) = place else { continue };
+        let others = match found.len() - 1 {
+            0 => String::new(),
+            others => format!(" (and {others} more)"),
+        };
+        let (name, apex) = (shown(&first.name), shown(apex));
+        let message = format!(
+            "the local record {name}{others} is in the zone {apex}, which this server signs, but \
+             has no signature, so that validating clients refuse it: write it into the zone"
+        );
+        check.doubt(place.clone(), message);
+    }
 }
 
 /// Adds the records of the table with its header at `header`.

@@ -85,7 +85,7 @@ pub(super) fn validate(
         rules: spec.rule,
         listeners: server.listeners.iter().map(|listener| listener.name.clone()).collect(),
     };
-    let records = record::rrsets(spec.record, &mut check);
+    let records = record::rrsets(spec.record, &zones, &mut check);
     let mut policy = policy::policy(tables, (&forwards, &primaries_by(&keys)), &mut check);
     zone_view::apply(&zones, &zone_places, &mut policy, &mut check);
     let pools = pool::pools(spec.pool, (&records, &mut policy), &mut check);

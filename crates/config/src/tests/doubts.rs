@@ -97,3 +97,32 @@ fn loops_of_local_aliases_are_doubted_once() {
     );
     check_all(&[("house.lan", "DNAME", "house.example")], &[]);
 }
+
+#[test]
+fn local_records_in_zones_that_are_signed_here_are_doubted_once_for_each_zone() {
+    let zone = |name: &str, sign: &str| {
+        format!("[[zone]]\nname = \"{name}\"\nfile = \"{name}\"\nsign = {sign}\n")
+    };
+    let record = |name: &str| {
+        format!("[[record]]\nname = \"{name}\"\ntype = \"A\"\nvalues = [\"192.0.2.1\"]\n")
+    };
+    let doubt = |line: u32, names: &str, zone: &str| {
+        format!(
+            "a.toml:{line}:1: the local record {names} is in the zone {zone}, which this server \
+             signs, but has no signature, so that validating clients refuse it: write it into the \
+             zone"
+        )
+    };
+    let zones = zone("s.example", "true") + &zone("u.s.example", "false");
+    let others = record("host.u.s.example") + &record("host.example");
+    check(&format!("{zones}{others}"), &[]);
+    let text = format!("{zones}{others}{}", record("a.s.example"));
+    check(&text, &[&doubt(17, "a.s.example.", "s.example.")]);
+    let text = format!("{text}{}", record("b.s.example"));
+    check(&text, &[&doubt(17, "a.s.example. (and 1 more)", "s.example.")]);
+    // The PTR record is derived from the address.
+    let reverse = zone("2.0.192.in-addr.arpa", "true");
+    let text = format!("{reverse}{}", record("host.example"));
+    check(&text, &[&doubt(5, "1.2.0.192.in-addr.arpa.", "2.0.192.in-addr.arpa.")]);
+    check(&format!("{text}ptr = false\n"), &[]);
+}
