@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  head-*.blocks ──seal──> segments of up to an hour ──merge──> a segment for each day ──> deleted
-//!  all but the last                                  when the day is over                by age,
+//!  complete ones                                     when the day is over                by age,
 //!                                                                              octets or outcome
 //! ```
 //!
@@ -135,7 +135,8 @@ impl Upkeep {
     }
 
     /// Does one piece of work and reports whether there may be more. Skips the file of the head to
-    /// which the writer appends.
+    /// which the writer appends. The writer completes that file after a time even if no entry
+    /// arrives, so the limits apply to all entries.
     ///
     /// # Errors
     /// The directory cannot be read, or a file cannot be read, written or deleted. A file that
@@ -146,7 +147,10 @@ impl Upkeep {
             delete(replaced)?;
             return Ok(true);
         }
-        listing.heads.pop();
+        // The writer creates a file before it locks the file. Until then, the file is empty.
+        let is_empty =
+            |head: &mut HeadName| !fs::metadata(&head.path).is_ok_and(|file| file.len() > 0);
+        listing.heads.pop_if(is_empty);
         // Other programs may add files, so names are not reliable. The lock marks the file to which
         // the writer appends.
         let is_complete = |head: &&HeadName| {
@@ -176,27 +180,40 @@ impl Upkeep {
         Ok(false)
     }
 
-    /// Deletes the oldest segment if it is too old, or if all files together are too large.
+    /// Deletes the oldest segment if all files together are too large, or one that is too old.
     ///
     /// # Errors
     /// The directory cannot be read, or a file cannot be deleted.
     pub fn prune(&mut self, now_us: u64) -> Result<bool, LogError> {
         let listing = Listing::read(&self.directory)?;
-        let Some(oldest) = listing.segments.first() else { return Ok(false) };
         let files = listing.segments.iter().map(|segment| &segment.path);
         let files = files.chain(listing.heads.iter().map(|head| &head.path));
         let octets: u64 = files.map(|path| fs::metadata(path).map_or(0, |file| file.len())).sum();
         let is_large = self.retention.octets > 0 && octets > self.retention.octets;
-        let segment = Segment::open(oldest).ok();
-        let limit_us = now_us.saturating_sub(self.retention.days.saturating_mul(DAY_US));
-        let last_us = segment.as_ref().and_then(latest);
-        let goes_by_age = self.retention.days > 0 && self.ages == Ages::Known;
-        let is_old = goes_by_age && last_us.is_some_and(|last| last < limit_us);
-        if is_large || is_old {
-            delete(&oldest.path)?;
-            self.counters.deleted += segment.map_or(0, |segment| segment.rows());
+        // The oldest segment may be damaged, or have times of a wrong clock. It must not hold back
+        // the others.
+        let too_old = || listing.segments.iter().find(|segment| self.is_too_old(segment, now_us));
+        let excess = listing.segments.first().filter(|_| is_large);
+        let Some(segment) = excess.or_else(too_old) else { return Ok(false) };
+        let rows = Segment::open(segment).map_or(0, |segment| segment.rows());
+        delete(&segment.path)?;
+        self.counters.deleted += rows;
+        Ok(true)
+    }
+
+    /// Reports whether all entries of a segment are older than the limit of age.
+    fn is_too_old(&self, name: &SegmentName, now_us: u64) -> bool {
+        if self.retention.days == 0 || self.ages == Ages::Doubtful {
+            return false;
         }
-        Ok(is_large || is_old)
+        let limit_us = now_us.saturating_sub(self.retention.days.saturating_mul(DAY_US));
+        if name.label.stamp > SegmentLabel::new(limit_us, 0..=0).stamp {
+            return false;
+        }
+        match Segment::open(name) {
+            Ok(segment) => latest(&segment).is_some_and(|last_us| last_us < limit_us),
+            Err(_) => is_before(name, limit_us.saturating_sub(DAY_US)),
+        }
     }
 
     fn refuse_if_failed<'p>(
@@ -218,6 +235,9 @@ impl Upkeep {
         let reader = HeadReader::open(&head.path)?;
         let loss = reader.final_loss();
         if let (Some(first), Some(end)) = (reader.blocks.first(), reader.end_id()) {
+            if first.header.first_id < head.first_id {
+                return Err(LogError::damaged(&head.path, "its name is that of another file"));
+            }
             let read = |place| {
                 let chunk = Chunk::Block(Box::new(reader.block(place)?));
                 Ok(RowSource { chunk, kept: Vec::new() })
@@ -322,6 +342,15 @@ fn latest(segment: &Segment) -> Option<u64> {
     bounds.map(|(_, last)| last.max(0) as u64).max()
 }
 
+/// Reports whether the name of a segment shows a day before the day of a time. If a segment is
+/// damaged, only its name shows its age. Its last entry is at most a day after the day in its name,
+/// because a file of the head may contain a midnight.
+fn is_before(name: &SegmentName, time_us: u64) -> bool {
+    let day = name.label.day();
+    let is_date = day.len() == 8 && day.bytes().all(|digit| digit.is_ascii_digit());
+    is_date && day < SegmentLabel::new(time_us, 0..=0).day()
+}
+
 fn whole(group: RowGroup) -> Result<RowSource, LogError> {
     Ok(RowSource { chunk: Chunk::RowGroup(group), kept: Vec::new() })
 }
@@ -365,3 +394,6 @@ pub(crate) fn write_groups(
 pub(crate) fn delete(path: &Path) -> Result<(), LogError> {
     fs::remove_file(path).map_err(LogError::file("delete", path))
 }
+
+#[cfg(test)]
+mod tests;

@@ -194,9 +194,9 @@ fn damaged_files_are_named_after_the_others_were_searched() {
     let whole = stdout(&site.avocet(&["log", "verify"]));
     assert_eq!(whole, "1 files read, 3 entries\n");
 
-    write(&log(&site), &[Entry { facts: facts(), qname: WWW, lists: &[], answer: b"" }]);
     let mut upkeep = Upkeep::open(log(&site), Retention::default()).unwrap();
     while upkeep.step(START_US).unwrap() {}
+    write(&log(&site), &[Entry { facts: facts(), qname: WWW, lists: &[], answer: b"" }]);
     let files = fs::read_dir(log(&site)).unwrap().map(|file| file.unwrap().path());
     let sealed = files.into_iter().find(|path| path.extension().is_some_and(|is| is == "parquet"));
     let sealed = sealed.unwrap();

@@ -55,6 +55,8 @@ fn the_file_that_grows_is_not_sealed_whatever_files_are_added() {
     fs::copy(&own, log.scratch.0.join("head-00000000000368a6.blocks")).unwrap();
     fs::write(log.scratch.0.join("head-ffffffffffffffff.blocks"), b"").unwrap();
     let mut upkeep = Upkeep::open(log.scratch.0.clone(), Retention::default()).unwrap();
+    let refused = upkeep.step(log.now_us).unwrap_err().to_string();
+    assert!(refused.contains("its name is that of another file"), "{refused}");
     for _ in 0..4 {
         upkeep.step(log.now_us).unwrap();
     }
