@@ -20,7 +20,7 @@ use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, Value, table
 /// A mark that some editors write before the text.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// The tables whose names are domain names, which compare without case and final dot.
-const DOMAINS: [&str; 6] = ["forward", "key", "pool", "record", "stub", "zone"];
+pub(super) const DOMAINS: [&str; 6] = ["forward", "key", "pool", "record", "stub", "zone"];
 
 /// A change of one key.
 #[derive(Debug, Clone, Copy)]

@@ -313,7 +313,11 @@ impl Reloader {
             tracing::warn!("{fault}");
         }
         let zones = rerouted_zones(&old.config, &snapshot.config);
-        let removed = Removed::between(&old.config, &snapshot.config);
+        let before = self.revisions.text();
+        let removed = Removed::between(
+            WrittenConfig { config: &old.config, text: &before },
+            WrittenConfig { config: &snapshot.config, text: &text },
+        );
         // A change that turns probation off is still on probation.
         let probation_secs = snapshot.config.revisions.probation_secs;
         let probation_secs = probation_secs.max(old.config.revisions.probation_secs);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use avocet_config::name::shown;
-use avocet_config::{Config, environment};
+use avocet_config::{Config, WrittenConfig, environment, lost_keys};
 use avocet_control::reload::{RemovedKind, RemovedNames};
 use avocet_wire::Rtype;
 use toml::Table;
@@ -29,9 +29,11 @@ struct Gone {
 }
 
 impl Removed {
-    /// Finds the tables that are in `old` and not in `new`, by name: a renamed table counts as
-    /// removed.
-    pub(crate) fn between(old: &Config, new: &Config) -> Self {
+    /// Finds the tables and settings that are in `old` and not in `new`, by name: a renamed table
+    /// counts as removed.
+    pub(crate) fn between(old: WrittenConfig<'_>, new: WrittenConfig<'_>) -> Self {
+        let texts = [old.text, new.text];
+        let (old, new) = (old.config, new.config);
         let policy = (&old.policy, &new.policy);
         macro_rules! names {
             ($field:ident) => {
@@ -76,7 +78,7 @@ impl Removed {
             gone(RemovedKind::Certificates, certificates(old), certificates(new)),
             gone(RemovedKind::Listeners, listeners(old), listeners(new)),
             gone(RemovedKind::Traces, traces(old), traces(new)),
-            gone(RemovedKind::Settings, settings(old, new), []),
+            gone(RemovedKind::Settings, settings([old, new], texts), []),
         ];
         Self(gone.into_iter().flatten().collect())
     }
@@ -155,20 +157,29 @@ fn gone(
     (count > 0).then_some(Gone { kind, names: RemovedNames { count, first: all } })
 }
 
-/// Returns the keys outside of lists of tables that had another value in the old configuration, and
-/// now have their default.
-fn settings(old: &Config, new: &Config) -> Vec<String> {
+/// Returns the settings that the second configuration no longer has: keys that have their default
+/// again, and keys that an entry such as a `[[zone]]` had in the first text.
+fn settings(configs: [&Config; 2], texts: [&str; 2]) -> Vec<String> {
+    let effective = configs.map(Config::effective);
+    let mut keys = keys_of_tables(effective.each_ref());
+    keys.extend(lost_keys(texts, effective.each_ref()));
+    keys
+}
+
+/// Returns the keys outside of lists of tables that had another value in the first configuration,
+/// and have their default in the second one.
+fn keys_of_tables([old, new]: [&Table; 2]) -> Vec<String> {
     let variables: BTreeMap<String, String> = environment().collect();
     // Environment variables alone need not be valid; then there are no defaults to compare with.
     let Ok(default) = Config::from_text(None, "", &variables) else { return Vec::new() };
-    let (old, new, default) = (old.effective(), new.effective(), default.effective());
+    let default = default.effective();
     let mut keys = Vec::new();
     for (section, table) in &default {
         let of = |tables: &Table| {
             tables.get(section).and_then(toml::Value::as_table).cloned().unwrap_or_default()
         };
         let Some(defaults) = table.as_table() else { continue };
-        let (before, after) = (of(&old), of(&new));
+        let (before, after) = (of(old), of(new));
         let is_back = |(key, value): &(&String, &toml::Value)| {
             before.get(*key).is_some_and(|before| before != *value)
                 && after.get(*key) == Some(*value)
@@ -185,8 +196,15 @@ mod tests {
 
     use super::*;
 
-    fn config(text: &str) -> Config {
-        Config::from_text(Some(Path::new("avocet.toml")), text, &BTreeMap::new()).unwrap()
+    fn between(old: &str, new: &str) -> Removed {
+        let read = |text| {
+            Config::from_text(Some(Path::new("avocet.toml")), text, &BTreeMap::new()).unwrap()
+        };
+        let [before, after] = [old, new].map(read);
+        Removed::between(
+            WrittenConfig { config: &before, text: old },
+            WrittenConfig { config: &after, text: new },
+        )
     }
 
     #[test]
@@ -202,8 +220,8 @@ mod tests {
         let end = "[[rule]]\nname = \"bed\"\nwhen = 'true'\naction = \"block\"\n\
                    [[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n\
                    [server]\nlocal-zones = [\"lan\"]\nallow = [\"10.0.0.0/8\"]\n";
-        let whole = config(&format!("{begin}{lists}{hosted}{end}"));
-        let removed = Removed::between(&whole, &config(begin));
+        let whole = format!("{begin}{lists}{hosted}{end}");
+        let removed = between(&whole, begin);
         assert_eq!(
             removed.to_string(),
             "7 lists (l1, l2, l3, l4, l5, ...), 1 rule (bed), 1 record (nas.lan. A), \
@@ -212,9 +230,21 @@ mod tests {
         );
         let rules = RemovedNames { count: 1, first: vec!["bed".to_owned()] };
         assert_eq!(removed.by_kind().get(&RemovedKind::Rules), Some(&rules));
+        assert!(between(&whole, &whole).is_empty() && between(begin, &whole).is_empty());
+    }
+
+    #[test]
+    fn keys_that_an_entry_had_are_named_without_their_values() {
+        let zone = "[[zone]]\nname = \"corp.example\"\nfile = \"/z\"\n";
+        let rest = "sign = true\nsettle-secs = 7\nzonemd = \"verify\"\nnotify = [\"10.1.2.3\"]\n\
+                    transfer-alias = \"addresses\"\nallow-transfer = [\"10.9.8.7\"]\n";
+        let removed = between(&format!("{zone}{rest}"), zone).to_string();
         assert!(
-            Removed::between(&whole, &whole).is_empty()
-                && Removed::between(&config(begin), &whole).is_empty()
+            removed.starts_with("6 settings (zone[corp.example].allow-transfer, "),
+            "{removed}"
         );
+        assert!(removed.ends_with(", ...)"), "{removed}");
+        assert!(!removed.contains("10."), "{removed}");
+        assert_eq!(between(zone, &format!("{zone}{rest}")), Removed::default());
     }
 }
