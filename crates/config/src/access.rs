@@ -70,10 +70,10 @@ pub fn access_keys_between(
 
 /// Returns the keys for access whose values differ between two texts, whether they have an effect
 /// or not.
-fn written_keys_between(before: &str, after: &str) -> impl Iterator<Item = &'static str> {
+fn written_keys_between(before: &str, after: &str) -> Vec<&'static str> {
     // Both texts have been read as configurations, so they are TOML.
     let [before, after] = [before, after].map(|text| text.parse::<Table>().unwrap_or_default());
-    let differs = move |table: &OptionalTable| {
+    let differs = |table: &OptionalTable| {
         let [one, other] = [&before, &after].map(|text| text.get(table.name));
         let value = |all: Option<&'_ Value>, key| all.and_then(|all| all.get(key)).cloned();
         match table.keys {
@@ -81,7 +81,17 @@ fn written_keys_between(before: &str, after: &str) -> impl Iterator<Item = &'sta
             keys => keys.iter().any(|key| value(one, key) != value(other, key)),
         }
     };
-    OPTIONAL_TABLES.iter().filter(move |table| differs(table)).map(|table| table.shown)
+    let known: Vec<_> = written_programs(&before).collect();
+    let has_other = written_programs(&after).any(|program| !known.contains(&program));
+    let tables = OPTIONAL_TABLES.iter().filter(|table| differs(table)).map(|table| table.shown);
+    tables.chain(has_other.then_some("[[pool]] command")).collect()
+}
+
+/// Returns the commands of the pools in a text, with the names of the pools. A pool may have a
+/// command that its probe does not use.
+fn written_programs(text: &Table) -> impl Iterator<Item = (Option<&Value>, &Value)> {
+    let pools = text.get("pool").and_then(Value::as_array).into_iter().flatten();
+    pools.filter_map(|pool| Some((pool.get("name"), pool.get("command")?)))
 }
 
 /// Returns the keys for access with different effects in two configurations.
@@ -229,6 +239,14 @@ mod tests {
         check("[home-ca]\nstorage = \"/elsewhere\"", &["[home-ca] storage"]);
         check("[otlp]\nca = \"/elsewhere\"", &["[otlp] endpoint, headers-file, ca"]);
         check("[home-ca]\n[otlp]\n", &[]);
+        let pool = |rest: &str| {
+            format!("[[pool]]\nname = \"a.example\"\naddresses = [\"192.0.2.1\"]\nprobe = {rest}")
+        };
+        let command = pool("\"icmp\"\ncommand = [\"/bin/true\"]\n");
+        check(&command, &["[[pool]] command"]);
+        assert_eq!(between(&command, &pool("\"icmp\"\n")), [""; 0]);
+        let other = command.replace("true", "false");
+        assert_eq!(between(&command, &other), ["[[pool]] command"]);
     }
 
     #[test]
