@@ -5,21 +5,23 @@
 //! devices: earlier leases stay in force.
 
 use std::collections::HashSet;
-use std::io::{self, Read};
+use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::path::Path;
 
-use avocet_io::file::open_regular;
+use avocet_io::file::read_regular;
 use avocet_policy::client::{MAX_NEIGHBOURS, Neighbour};
 
 use crate::file_watch::FileFingerprint;
 
+mod earlier;
 mod text;
 
+pub(crate) use earlier::read_with_earlier;
 pub(crate) use text::{Lease, LeaseFault, LeaseText, devices_at, read_leases};
 
-/// Maximum number of octets of the file that are read: some hundred thousand leases.
+/// Maximum number of octets that are read: some hundred thousand leases.
 const MAX_OCTETS: u64 = 32 << 20;
 
 /// The leases of a file, read again when it has changed.
@@ -31,6 +33,8 @@ pub struct Leases {
     devices: Vec<Neighbour>,
     /// The wall seconds for which `devices` is right: no lease ends within them.
     valid_secs: Range<u64>,
+    /// The wall time of the last check that found leases, or a file without any.
+    told_secs: u64,
 }
 
 /// A reason why earlier leases stay in force.
@@ -56,7 +60,7 @@ impl LeasesFault {
     }
 
     /// Returns whether the file says nothing about any lease. It does not show which leases were
-    /// renewed, so earlier leases do not end.
+    /// renewed, so no further lease ends.
     const fn is_total(&self) -> bool {
         matches!(self, Self::Unreadable(_) | Self::Unusable(_))
     }
@@ -83,7 +87,14 @@ impl Leases {
         if !self.valid_secs.contains(&now_secs) {
             self.end_leases(now_secs);
         }
+        if !self.is_untold() {
+            self.told_secs = now_secs;
+        }
         &self.devices
+    }
+
+    fn is_untold(&self) -> bool {
+        self.fault.as_ref().is_some_and(LeasesFault::is_total)
     }
 
     /// Returns why earlier leases stay in force; `None` if only the current file counts.
@@ -124,9 +135,9 @@ impl Leases {
     }
 
     fn end_leases(&mut self, now_secs: u64) {
-        if self.fault.as_ref().is_some_and(LeasesFault::is_total) {
+        if self.is_untold() {
             self.valid_secs = 0..u64::MAX;
-            self.devices = devices_at(&self.leases, 0);
+            self.devices = devices_at(&self.leases, self.told_secs);
             return;
         }
         let ends = self.leases.iter().filter_map(|lease| lease.end_secs);
@@ -145,14 +156,7 @@ pub fn fault_of_leases(path: &Path) -> Option<String> {
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    let mut octets = Vec::new();
-    open_regular(path)?.take(MAX_OCTETS + 1).read_to_end(&mut octets)?;
-    if octets.len() as u64 > MAX_OCTETS {
-        return Err(io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            format!("larger than {MAX_OCTETS} octets"),
-        ));
-    }
+    let octets = read_with_earlier(path, MAX_OCTETS, &mut read_regular)?;
     Ok(String::from_utf8_lossy(&octets).into_owned())
 }
 

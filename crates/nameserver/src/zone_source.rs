@@ -13,6 +13,7 @@ use avocet_zone::{
 
 use crate::clock::wall_secs;
 use crate::file_watch::FileFingerprint;
+use crate::leases::read_with_earlier;
 
 mod csv;
 mod json;
@@ -37,7 +38,11 @@ pub(crate) fn load_from(
     let serial = serial_of(&config.file).max(head.map_or(0, serial_of));
     let ttl_secs = provided.ttl_secs;
     let source = ProvidedSource { apex, file: &config.file, head, serial, ttl_secs };
-    Some(load_provided(&source, &*provider(provided), wall_secs(), open))
+    let mut open = |path: &Path, most: u64| match provided.kind {
+        ProviderKind::Leases if path == config.file => read_with_earlier(path, most, open),
+        _ => open(path, most),
+    };
+    Some(load_provided(&source, &*provider(provided), wall_secs(), &mut open))
 }
 
 fn provider(zone: &ProvidedZone) -> Box<dyn ZoneProvider> {

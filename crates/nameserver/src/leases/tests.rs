@@ -176,3 +176,53 @@ fn a_lease_identifies_its_address_until_it_ends() {
     std::fs::write(&file.0, "").unwrap();
     assert_eq!(count(&mut leases, 1_795_300_000), 1);
 }
+
+#[test]
+fn leases_from_before_a_cleanup_of_kea_count() {
+    let (file, mut leases) = (Scratch::of("kea"), Leases::default());
+    let row = |number: u8, name: &str| {
+        format!("10.0.0.{number},02:00:00:00:00:0{number},1795300000,{name},0\n")
+    };
+    let text = |rows: &[String]| [KEA, &rows.concat()].concat().into_bytes();
+    let (tablet, phone, laptop) = (row(5, "tablet"), row(6, "phone"), row(6, "laptop"));
+    let both = text(&[tablet.clone(), phone]);
+    check_names(&mut leases, &file, &both, &["tablet", "phone"]);
+    let [during, after, completed] =
+        ["1", "2", "completed"].map(|ending| Scratch(file.0.with_added_extension(ending)));
+    std::fs::rename(&file.0, &during.0).unwrap();
+    for (rows, names) in [(&[][..], ["tablet", "phone"]), (&[laptop][..], ["tablet", "laptop"])] {
+        check_names(&mut leases, &file, &text(rows), &names);
+        assert_eq!(leases.fault(&file.0), None);
+    }
+    // The result of the cleanup counts alone, and then takes the place of the result before it.
+    std::fs::write(&completed.0, &both).unwrap();
+    std::fs::write(&during.0, text(&[row(7, "early")])).unwrap();
+    check_names(&mut leases, &file, &text(&[]), &["tablet", "phone"]);
+    std::fs::remove_file(&during.0).unwrap();
+    std::fs::rename(&completed.0, &after.0).unwrap();
+    let gone = "10.0.0.5,02:00:00:00:00:05,1795300000,tablet,2\n".to_owned();
+    check_names(&mut leases, &file, &text(&[gone]), &["phone"]);
+    std::fs::write(&after.0, [&both[..], b"10.0."].concat()).unwrap();
+    check_names(&mut leases, &file, &text(&[tablet]), &["tablet", "phone"]);
+    assert!(leases.fault(&file.0).unwrap().contains("line 4"));
+}
+
+#[test]
+fn a_damaged_file_does_not_bring_back_leases_that_had_ended() {
+    let (file, mut leases) = (Scratch::of("ended"), Leases::default());
+    check_names(&mut leases, &file, TWO, &["tablet", "phone"]);
+    let later = 1_795_300_001;
+    let names = |leases: &mut Leases, now_secs| {
+        let devices = leases.look(&file.0, now_secs).iter();
+        devices.filter_map(|device| device.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&mut leases, later), ["tablet"]);
+    for text in ["broken\n", "<html>error</html>"] {
+        std::fs::write(&file.0, text).unwrap();
+        assert_eq!(names(&mut leases, later + 5), ["tablet"]);
+    }
+    std::fs::remove_file(&file.0).unwrap();
+    assert_eq!(names(&mut leases, later + 10), ["tablet"]);
+    std::fs::write(&file.0, TWO).unwrap();
+    assert_eq!(names(&mut leases, later + 15), ["tablet"]);
+}

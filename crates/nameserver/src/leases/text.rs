@@ -46,6 +46,11 @@ const CUT: &str = "the line is cut";
 const OPEN_ENTRY: &str = "the entry before this line does not end";
 const NO_COLUMNS: &str = "the columns \"expire\" and \"hostname\" are missing";
 
+/// The begin of the header line of a file of Kea.
+pub(super) const KEA_HEADER: &str = "address,";
+/// The line between two files of Kea. No DHCP server writes it.
+pub(super) const NEXT_FILE: &str = "\n\u{c}earlier file\n";
+
 /// The content of a lease file.
 #[derive(Default)]
 pub(crate) struct LeaseText {
@@ -62,22 +67,31 @@ impl LeaseText {
     }
 }
 
-/// Reads a lease file in the format of dnsmasq, ISC dhcpd or Kea.
+/// Reads a lease file in the format of dnsmasq, ISC dhcpd or Kea, with the earlier files of Kea.
 pub(crate) fn read_leases(text: &str) -> LeaseText {
-    let first = text.lines().find(|line| is_content(line)).unwrap_or_default().trim_end();
-    let is_lease = |line: &str| line.starts_with("lease ") && line.trim_end().ends_with('{');
-    let mut read = if first.starts_with("address,") {
-        of_kea(text)
-    } else if first.ends_with([';', '{']) || text.lines().any(is_lease) {
-        of_isc(text)
-    } else {
-        of_dnsmasq(text)
-    };
+    let mut read = LeaseText::default();
+    for file in text.rsplit(NEXT_FILE) {
+        let LeaseText { leases, fault } = of_file(file);
+        read.leases.extend(leases);
+        read.fault = fault.or(read.fault);
+    }
     // If an address has several entries, the last one applies.
     read.leases.reverse();
     read.leases.sort_by_key(|lease| lease.device.address);
     read.leases.dedup_by_key(|lease| lease.device.address);
     read
+}
+
+fn of_file(text: &str) -> LeaseText {
+    let first = text.lines().find(|line| is_content(line)).unwrap_or_default().trim_end();
+    let is_lease = |line: &str| line.starts_with("lease ") && line.trim_end().ends_with('{');
+    if first.starts_with(KEA_HEADER) {
+        of_kea(text)
+    } else if first.ends_with([';', '{']) || text.lines().any(is_lease) {
+        of_isc(text)
+    } else {
+        of_dnsmasq(text)
+    }
 }
 
 /// Returns the devices whose leases have not ended at a Unix second.

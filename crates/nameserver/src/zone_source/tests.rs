@@ -240,6 +240,18 @@ fn a_changed_source_raises_the_serial_and_is_never_written() {
 }
 
 #[test]
+fn leases_from_before_a_cleanup_of_kea_keep_their_names() {
+    let scratch = Scratch::of("kea");
+    let file = |row: &str| format!("address,hwaddr,expire,hostname,state\n{row}");
+    let mut config = scratch.config(ProviderKind::Leases, &file(""));
+    config.settle_secs = 0;
+    let earlier = file("192.168.1.20,02:00:00:00:00:01,4000000000,tablet,0\n");
+    scratch.file("source.2", &earlier);
+    let text = read(&config).0.unwrap().text();
+    assert!(text.contains("tablet.corp.example."), "{text}");
+}
+
+#[test]
 fn a_damaged_or_emptied_lease_file_changes_nothing() {
     let scratch = Scratch::of("damaged");
     let good = "0 02:00:00:00:00:01 192.168.1.20 tablet *\n";
