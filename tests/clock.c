@@ -5,7 +5,10 @@
  *
  * Who plays the field's scenarios tells only the first one: the date of the scenario, and later more as time passes in
  * it. Built with TIME_PASSES_ON_THE_WALL, what passes so is passed by the monotonic clock, too, as it would be on any
- * machine; a server whose caches go by that clock could not be shown to forget anything else. */
+ * machine; a server whose caches go by that clock could not be shown to forget anything else.
+ *
+ * Built with WAITS_BY_MONOTONIC_TIME, it moves CLOCK_BOOTTIME, but not CLOCK_MONOTONIC. Threads wait for a moment of
+ * the latter, and the kernel, which knows nothing of the shift, would let them wait for as long as the shift. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -60,7 +63,11 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 		return failed;
 	if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)
 		move_by(now, nanos[0]);
-	else if (clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_BOOTTIME)
+	else if (clock == CLOCK_BOOTTIME)
 		move_by(now, passed());
+#ifndef WAITS_BY_MONOTONIC_TIME
+	else if (clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE)
+		move_by(now, passed());
+#endif
 	return 0;
 }

@@ -20,6 +20,8 @@ mod backup;
 mod block_page;
 #[path = "operation/catalogs.rs"]
 mod catalogs;
+#[path = "operation/clocks.rs"]
+mod clocks;
 #[path = "../src/coverage/table.rs"]
 mod command_table;
 #[path = "operation/confined.rs"]

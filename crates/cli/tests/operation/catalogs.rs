@@ -2,7 +2,12 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use crate::clocks::ShiftedClock;
 use crate::past::wait_until;
 use crate::peers::Peer;
 use crate::server::{Server, Site, free_address, query, udp_client};
@@ -266,6 +271,112 @@ fn rcode(server: SocketAddr, name: &str) -> u8 {
     let mut reply = [0; 4096];
     socket.recv(&mut reply).unwrap();
     reply[3] & 15
+}
+
+/// Queries a server without pause until it is stopped, and returns the longest time during which
+/// it refused a name.
+struct Watched {
+    stop: Arc<AtomicBool>,
+    thread: thread::JoinHandle<Duration>,
+}
+
+impl Watched {
+    fn start(server: SocketAddr, name: &'static str) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let is_over = stop.clone();
+        let watch = move || {
+            let (mut refused_at, mut longest) = (None, Duration::ZERO);
+            while !is_over.load(Ordering::Relaxed) {
+                let asked_at = Instant::now();
+                if rcode(server, name) == 5 {
+                    longest = longest.max(refused_at.get_or_insert(asked_at).elapsed());
+                } else {
+                    refused_at = None;
+                }
+                thread::park_timeout(Duration::from_millis(5));
+            }
+            longest
+        };
+        Self { stop, thread: thread::spawn(watch) }
+    }
+
+    fn end(self) -> Duration {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+/// While BIND gives a zone to another catalog, it removes and adds the zone. Without an
+/// announcement, it refuses the zone until the next change of the other catalog.
+const GAP: Duration = Duration::from_secs(2);
+
+#[test]
+fn bind_keeps_a_zone_that_moves_between_catalogs_of_this_server() {
+    let Some(clock) = ShiftedClock::new() else { return };
+    let (upstream, site, bind_site) = (Upstream::start(), Site::new(), Site::new());
+    let at_bind = free_address();
+    let notify = format!("notify = [\"{at_bind}\"]\n");
+    let catalog = |name: &str| {
+        format!(
+            "[[zone]]\nname = \"{name}\"\ncatalog = \"producer\"\nallow-transfer = \
+             [\"127.0.0.0/8\"]\n{notify}"
+        )
+    };
+    let catalogs = catalog("one.catalog") + &catalog("two.catalog");
+    let configure = |of: &str| {
+        let member = table("a.example", &format!("member-of = \"{of}\"\n{notify}"));
+        site.configure(upstream.addr, "", &(catalogs.clone() + &member));
+    };
+    fs::write(site.directory.join("a.example"), zone_text(1, "")).unwrap();
+    configure("one.catalog");
+    let mut command = site.serve();
+    clock.set_for(&mut command);
+    let mut server = Server::start(command);
+
+    let primary = format!("{} port {}", site.dns.ip(), site.dns.port());
+    let names = ["one.catalog", "two.catalog"];
+    let followed = names.map(|name| {
+        format!(
+            "zone \"{name}\" default-masters {{ {primary}; }} in-memory yes \
+             min-update-interval 1; "
+        )
+    });
+    let options = format!("catalog-zones {{ {} }};", followed.concat());
+    let zones = names.map(|name| {
+        format!("zone \"{name}\" {{ type slave; file \"{name}\"; masters {{ {primary}; }}; }};\n")
+    });
+    let text = bind(&bind_site, at_bind, &options, &zones.concat());
+    let Some(peer) = run_bind(bind_site, at_bind, &text) else { return };
+    peer.wait_for("ns.a.example");
+    let watched = Watched::start(at_bind, "ns.a.example");
+    let serial = |name: &str| shown(&site, &format!("{name}."))["serial"].as_u64().unwrap();
+    let has_serial = |name: &'static str| {
+        let expected = serial(name);
+        wait_until("BIND has the catalog", || {
+            peer.log().contains(&format!("zone {name}/IN: transferred serial {expected}"))
+        });
+    };
+
+    let before = names.map(serial);
+    configure("two.catalog");
+    site.avocet_text(&["reload"]);
+    server.wait_for_line("the catalog one.catalog. announces its move to two.catalog.");
+    wait_until("the announcement is served", || serial(names[0]) > before[0]);
+    assert_eq!(serial(names[1]), before[1]);
+    has_serial(names[0]);
+    clock.advance(4_201);
+    server.wait_for_line("the catalog two.catalog. lists it after its move");
+    wait_until("the other catalog is served", || serial(names[1]) > before[1]);
+    has_serial(names[1]);
+    let moved = "catz: adding zone 'a.example' from catalog 'two.catalog' - success";
+    wait_until("BIND has moved the zone", || peer.log().contains(moved));
+    peer.wait_for("ns.a.example");
+    clock.advance(86_401);
+    server.wait_for_line("the catalog one.catalog. no longer lists it");
+    let left = "catz: deleting zone 'a.example' from catalog 'one.catalog'";
+    wait_until("BIND has the end of the move", || peer.log().matches(left).count() == 2);
+    peer.wait_for("ns.a.example");
+    assert!(watched.end() < GAP, "{}", peer.log());
 }
 
 #[test]

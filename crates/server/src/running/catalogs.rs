@@ -10,20 +10,23 @@
 //! A catalog with errors, or without a version in force, keeps its members. A member that the
 //! configuration or another catalog has is refused.
 
+mod produced;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::{fmt, fs, io, path};
+use std::{fs, io, path};
 
 use avocet_config::Config;
 use avocet_config::catalog::CatalogRole;
 use avocet_config::name::{shown, typed_name};
 use avocet_config::zone::ZoneConfig;
-use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::disk;
 use avocet_zone::{CatalogMember, HostedZone, MAX_CATALOG_MEMBERS, catalog_members};
 use serde::{Deserialize, Serialize};
+
+pub(crate) use produced::{ANNOUNCE_SECS, renew_catalogs, write_catalogs};
 
 /// Maximum number of octets of the file with the members.
 const MAX_OCTETS: u64 = 64 << 20;
@@ -496,78 +499,6 @@ pub(crate) fn purge(zone: &ZoneConfig) {
             tracing::error!(%error, "cannot delete {}", file.display());
         }
     }
-}
-
-/// The text of a catalog with a serial.
-struct CatalogText<'c> {
-    serial: u32,
-    members: &'c [(String, &'c ZoneConfig)],
-}
-
-/// The SOA record up to the serial.
-const SOA: &str = "@ 3600 SOA invalid. invalid. ";
-
-impl fmt::Display for CatalogText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "; Written by Avocet: the zones with `member-of`.")?;
-        writeln!(f, "{SOA}{} 3600 600 2147483646 0", self.serial)?;
-        writeln!(f, "@ 0 NS invalid.\nversion 0 TXT \"2\"")?;
-        for (id, zone) in self.members {
-            writeln!(f, "{id}.zones 0 PTR {}", shown(&zone.name))?;
-            if let CatalogRole::Listed { group, .. } = &zone.catalog
-                && !group.is_empty()
-            {
-                writeln!(f, "group.{id}.zones 0 TXT \"{group}\"")?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Writes the catalogs of this server for zones that are about to be in force. Other servers drop
-/// zones that a catalog no longer lists.
-pub(crate) fn write_catalogs(zones: &[ZoneConfig]) {
-    for zone in zones.iter().filter(|zone| zone.catalog == CatalogRole::Producer) {
-        if let Err(error) = write_catalog(zone, zones) {
-            let (name, file) = (shown(&zone.name), zone.file.display());
-            tracing::error!("zone {name}: cannot write the catalog {file}: {error}");
-        }
-    }
-}
-
-/// Writes a catalog of this server if its members have changed.
-fn write_catalog(catalog: &ZoneConfig, zones: &[ZoneConfig]) -> io::Result<()> {
-    let is_listed = |zone: &&ZoneConfig| match &zone.catalog {
-        CatalogRole::Listed { catalog: of, .. } => *of == catalog.name,
-        _ => false,
-    };
-    let members: Vec<_> =
-        zones.iter().filter(is_listed).map(|zone| (unique_label(&zone.name), zone)).collect();
-    let present = disk::read(&catalog.file, MAX_OCTETS)?.unwrap_or_default();
-    let present = String::from_utf8_lossy(&present);
-    let soa = present.lines().find_map(|line| line.strip_prefix(SOA));
-    let serial = soa.and_then(|rest| rest.split(' ').next()?.parse::<u32>().ok());
-    let text = |serial| CatalogText { serial, members: &members }.to_string();
-    if serial.is_some_and(|serial| text(serial) == present) {
-        return Ok(());
-    }
-    if serial.is_none() && !present.is_empty() {
-        let reason = "the file has something else than the catalog, and is not replaced: move it \
-                      away, or set another `file`";
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, reason));
-    }
-    let now_secs = wall_secs() as u32;
-    let next = serial.map_or(now_secs, |serial| now_secs.max(serial.wrapping_add(1)));
-    if let Some(directory) = catalog.file.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    disk::replace_shared(&catalog.file, &[text(next).as_bytes()]).map(drop)
-}
-
-/// Returns the unique label of a zone, which depends only on the name of the zone.
-fn unique_label(zone: &[u8]) -> String {
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, zone);
-    digest.as_ref()[..16].iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use avocet_nameserver::clock::wall_secs;
 use avocet_wire::NameBuf;
 use avocet_zone::ZoneId;
 
+use super::catalogs::ANNOUNCE_SECS;
 use super::conditions::Condition;
 use super::secondaries::Secondaries;
 use super::{Running, alias_targets};
@@ -22,6 +23,11 @@ use crate::turns::Turns;
 
 /// Time between checks of the files.
 const LOOK: Duration = Duration::from_secs(1);
+/// Seconds between checks for steps of moves between the catalogs of this server.
+const RENEWAL_SECS: u64 = 60;
+/// Seconds from the start to the first of these checks, so that secondaries have the previous step
+/// even if the server was down since then.
+const FIRST_RENEWAL_SECS: u64 = ANNOUNCE_SECS;
 /// Maximum number of requests that read zones at the same time.
 const MAX_RELOADS: usize = 1;
 /// The reason why a program without the feature `postgres` has no zones from databases.
@@ -113,8 +119,14 @@ pub fn fault_of_providers(config: &Config) -> Option<String> {
 fn work(running: &Arc<Running>) {
     let zones = &running.reloader.zones;
     running.conditions.set(Condition::Zones, zones.fault());
+    let clock = &running.shared.name_server.clock;
+    let mut renewal_secs = u64::from(clock.now().secs()) + FIRST_RENEWAL_SECS;
     while running.zone_watch.wait() {
-        let now_secs = running.shared.name_server.clock.now().secs();
+        let now_secs = clock.now().secs();
+        if u64::from(now_secs) >= renewal_secs {
+            running.reloader.renew_catalogs();
+            renewal_secs = u64::from(now_secs) + RENEWAL_SECS;
+        }
         running.reloader.watch_zones(now_secs.into());
         let begun = running.reloader.follow_catalogs();
         running.zone_watch.secondaries.note(begun);

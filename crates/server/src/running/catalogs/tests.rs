@@ -111,3 +111,18 @@ fn a_member_never_has_the_file_of_a_configured_zone() {
     assert!(refused.iter().all(|one| one.ends_with("another zone has its file")), "{refused:?}");
     followed.end();
 }
+
+#[test]
+fn a_server_of_the_catalogs_keeps_a_zone_that_moves_between_them() {
+    let followed = Followed::new("kept-in-a-move", |_| String::new());
+    let listed = "x.zones PTR moves.example.\n";
+    let announced = "x.zones PTR moves.example.\ncoo.x.zones PTR b.\n";
+    followed.follow([listed, ""]).unwrap();
+    for step in [[announced, ""], [announced, listed], ["", listed]] {
+        if let Some(change) = followed.follow(step) {
+            assert!(change.purged.is_empty() && change.begun.is_empty(), "{step:?}");
+        }
+        assert!(followed.served().contains(&"moves.example.".to_owned()), "{step:?}");
+    }
+    followed.end();
+}

@@ -7,7 +7,7 @@ use avocet_config::zone::ZoneConfig;
 use avocet_zone::ZoneId;
 
 use super::Reloader;
-use crate::running::catalogs::{CatalogChange, TakenFiles, purge};
+use crate::running::catalogs::{CatalogChange, TakenFiles, purge, renew_catalogs};
 
 impl Reloader {
     /// Serves the zones that catalogs list at present, if these have changed. Returns the new
@@ -37,6 +37,13 @@ impl Reloader {
         self.serve_members();
         tracing::info!(members = count, "catalogs were applied");
         begun
+    }
+
+    /// Writes the catalogs of this server whose next step in the move of a zone is due.
+    pub(crate) fn renew_catalogs(&self) {
+        // A reload writes the catalogs before its zones are in force.
+        let _lock = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
+        renew_catalogs(&self.shared.snapshot().config.zones);
     }
 
     /// Puts the currently known members in force.
