@@ -169,6 +169,7 @@ fn warnings(config: &Config) -> Vec<String> {
              lacks that address"
         ));
     }
+    warnings.extend(zone_files::doubts_of_pools(config));
     for zone in doubtful_zones(config) {
         warnings.push(format!(
             "{zone} has private servers: its names fail to validate if a signed zone above denies \

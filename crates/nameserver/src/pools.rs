@@ -8,9 +8,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use avocet_config::name::shown;
 use avocet_config::pool::PoolConfig;
-use avocet_wire::name;
 use avocet_wire::suffix::SuffixMap;
+use avocet_wire::{FoldedName, Rtype, name};
+use avocet_zone::HostedZones;
 use avocet_zone::pool::PoolMasks;
 
 /// The pools by name.
@@ -30,6 +32,16 @@ pub struct LivePool {
     healthy: AtomicU64,
     drained: AtomicU64,
     present: AtomicU64,
+}
+
+/// Returns a sentence about a pool whose zone has an alias at its name.
+#[must_use]
+pub fn hidden_text(name: &[u8]) -> String {
+    let name = shown(name);
+    format!(
+        "the pool {name} has no effect: its zone has a CNAME record at this name or a DNAME record \
+         above it"
+    )
 }
 
 impl LivePool {
@@ -101,6 +113,15 @@ impl Pools {
     #[inline]
     pub fn get(&self, name: &[u8]) -> Option<&Arc<LivePool>> {
         if self.pools.is_empty() { None } else { self.pools.get(name) }
+    }
+
+    /// Returns whether a pool answers for a name. An alias of these zones precedes it.
+    pub fn answer(&self, name: FoldedName<'_>, zones: &HostedZones) -> bool {
+        let is_alias = || {
+            let zone = zones.zone_of(name, Rtype::A).flatten();
+            zone.is_some_and(|zone| zone.has_alias(name))
+        };
+        self.get(name.wire()).is_some() && !is_alias()
     }
 
     /// Returns all pools, in no order.

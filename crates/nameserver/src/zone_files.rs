@@ -6,21 +6,24 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use avocet_config::Config;
+use avocet_config::pool::PoolConfig;
 use avocet_config::transfer::AliasTransfer;
 use avocet_config::zone::ZoneConfig;
 use avocet_dnssec::zonemd::Fault as DigestFault;
 use avocet_io::replace::{ReplaceFault, ReplaceReason};
 use avocet_resolver::Timers;
+use avocet_wire::name::is_under;
 use avocet_wire::{FoldedName, NameBuf};
 use avocet_zone::{Faults, HostedZone, HostedZones, OpenFile, Severity, ZoneId, ZoneProblem};
 
 use crate::clock::wall_secs;
-use crate::disk;
 use crate::zone_comments::with_comments;
 use crate::zone_digest::fault_of_digest;
 use crate::zone_journal::ZoneJournal;
 use crate::zone_source::load_from;
 use crate::zone_versions::changes_behind;
+use crate::{disk, pools};
 
 mod addresses;
 mod fetched;
@@ -47,6 +50,27 @@ pub fn load(name: FoldedName<'_>, file: &Path) -> (Option<HostedZone>, Faults) {
 #[must_use]
 pub fn faults_of(config: &ZoneConfig) -> Faults {
     checked(config, &mut open).map_or_else(Faults::default, |(_, faults)| faults)
+}
+
+/// Returns a sentence about each pool that has no effect, because the file of its zone has an alias
+/// at its name.
+#[must_use]
+pub fn doubts_of_pools(config: &Config) -> BTreeSet<String> {
+    let mut doubts = BTreeSet::new();
+    let apex_of = |pool: &PoolConfig| {
+        let above = config.zones.iter().filter(|zone| is_under(&pool.name, &zone.name));
+        above.map(|zone| &zone.name).max_by_key(|apex| apex.len())
+    };
+    for zone in &config.zones {
+        let mut pools = config.pools.iter().filter(|pool| apex_of(pool) == Some(&zone.name));
+        let Some(first) = pools.next() else { continue };
+        let Some((Some(hosted), _)) = checked(zone, &mut open) else { continue };
+        let is_alias =
+            |pool: &&PoolConfig| hosted.has_alias(FoldedName::from_folded_unchecked(&pool.name));
+        let hidden = [first].into_iter().chain(pools).filter(is_alias);
+        doubts.extend(hidden.map(|pool| pools::hidden_text(&pool.name)));
+    }
+    doubts
 }
 
 /// Reads a zone and checks it against its settings. The faults include an error if the zone cannot

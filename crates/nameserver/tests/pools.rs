@@ -89,6 +89,45 @@ fn a_pool_in_a_hosted_zone_has_the_other_types_of_the_zone() {
 }
 
 #[test]
+fn an_alias_of_the_zone_precedes_a_pool_for_every_type() {
+    let file = std::env::temp_dir().join(format!("avocet-aliases-{}", std::process::id()));
+    let zone = "$TTL 300\n@ SOA ns host 7 2h 3m 4w 60\n@ NS ns\nns A 192.0.2.9\nns TXT hello\nwww \
+                CNAME ns\nalias CNAME www\nd DNAME w\nx.w A 192.0.2.10\n*.any CNAME ns\n";
+    fs::write(&file, zone).unwrap();
+    let pool = |name: &str| {
+        format!("[[pool]]\nname = \"{name}\"\naddresses = [\"192.0.2.7\"]\nprobe = \"icmp\"\n")
+    };
+    let pools = ["x.d.corp.example", "x.any.corp.example"].map(pool).concat();
+    let mut server =
+        server(&format!("{pools}[[zone]]\nname = \"corp.example\"\nfile = {file:?}\n"));
+    fs::remove_file(&file).unwrap();
+    let alias = "NOERROR 300 ns.corp.example.";
+    let name = "www.corp.example.";
+    check(&mut server, name, Rtype::A, &format!("{alias} 300 192.0.2.9"));
+    check(&mut server, name, Rtype::AAAA, alias);
+    check(&mut server, name, Rtype::TXT, &format!("{alias} 300 \"hello\""));
+    let aliases = "NOERROR 300 www.corp.example. 300 ns.corp.example. 300 192.0.2.9";
+    check(&mut server, "alias.corp.example.", Rtype::A, aliases);
+    let below = ask(&mut server, CLIENT, "x.d.corp.example.", Rtype::A);
+    assert!(below.ends_with(" 300 x.w.corp.example. 300 192.0.2.10"), "{below}");
+    // A pool is closer to its name than a wildcard.
+    check(&mut server, "x.any.corp.example.", Rtype::A, "NOERROR 30 192.0.2.7");
+    check(&mut server, "x.any.corp.example.", Rtype::TXT, "NOERROR");
+    check(&mut server, "y.any.corp.example.", Rtype::A, &format!("{alias} 300 192.0.2.9"));
+}
+
+#[test]
+fn any_gets_the_addresses_of_the_other_family_if_one_has_none() {
+    let mut server = server("");
+    let masks = [(HealthState::Down, MemberControl::Down); 2];
+    let masks = masks.into_iter().chain([(HealthState::Up, MemberControl::Auto)]);
+    let pool = server.state().names.pools.get(&wire("www.corp.example.")).unwrap().clone();
+    pool.publish(PoolMasks::of(masks));
+    check(&mut server, "www.corp.example.", Rtype::A, "NOERROR");
+    check(&mut server, "www.corp.example.", Rtype::ANY, "NOERROR 30 fd00::1");
+}
+
+#[test]
 fn a_reload_keeps_the_health_of_addresses() {
     let mut server = server("");
     publish(&server, "-++");

@@ -87,6 +87,17 @@ impl HostedZone {
         self.iter().find(|node| node.set(Rtype::ALIAS).is_some()).map(Node::name)
     }
 
+    /// Returns whether a name has a CNAME record or is below a DNAME record, so that it cannot have
+    /// addresses of its own.
+    #[must_use]
+    pub fn has_alias(&self, name: FoldedName<'_>) -> bool {
+        match self.find(name, Rtype::A) {
+            Some(NameMatch::Exact(node)) => node.set(Rtype::CNAME).is_some(),
+            Some(NameMatch::Dname(_)) => true,
+            _ => false,
+        }
+    }
+
     /// Copies the zone and marks names whose addresses the server determines separately for each
     /// answer: the proofs of these names get the types A and AAAA. Returns `None` if the zone has
     /// none of these names. `now_secs` is the Unix time.
@@ -100,14 +111,8 @@ impl HostedZone {
     ) -> Result<Option<Self>, UnsoundZone> {
         let of_zone = |name: &&[u8]| {
             let name = FoldedName::from_folded_unchecked(name);
-            let is_beyond = || {
-                let found = self.find(name, Rtype::A);
-                matches!(found, Some(NameMatch::Cut(_) | NameMatch::Dname(_)))
-            };
-            // A name with a CNAME record has no addresses of its own.
-            let is_cname =
-                || self.node(name.wire()).is_some_and(|node| node.set(Rtype::CNAME).is_some());
-            name.is_at_or_below(self.apex()) && !is_beyond() && !is_cname()
+            let is_delegated = || matches!(self.find(name, Rtype::A), Some(NameMatch::Cut(_)));
+            name.is_at_or_below(self.apex()) && !is_delegated() && !self.has_alias(name)
         };
         let mut names = names.iter().map(|name| &**name).filter(of_zone).peekable();
         if names.peek().is_none() {

@@ -145,10 +145,16 @@ proptest! {
         (mode, most) in (0u8..6, 1u8..=64),
         all_down in 0u8..3,
         (client, turn) in (any::<u32>(), any::<u64>()),
-        is_v4 in any::<bool>(),
+        (is_v4, has_one_family) in any::<(bool, bool)>(),
+        fallback in 0usize..4,
     ) {
+        let of_fallback = ["192.0.2.1", "fd01::1"].map(|address| address.parse::<IpAddr>().unwrap());
+        let fallback = [0..0, 0..1, 1..2, 0..2].map(|range| of_fallback[range].to_vec())[fallback]
+            .clone();
+        let first_is_v4 = states[0].2;
         let members: Vec<_> = states.iter().enumerate().map(|(at, (_, _, is_v4, weight))| {
-            let address = if *is_v4 {
+            let is_v4 = if has_one_family { first_is_v4 } else { *is_v4 };
+            let address = if is_v4 {
                 IpAddr::from([10, 0, 0, at as u8])
             } else {
                 IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, at as u16])
@@ -177,7 +183,7 @@ proptest! {
                 1 => WhenAllDown::None,
                 _ => WhenAllDown::Fallback,
             },
-            fallback: vec![IpAddr::from([192, 0, 2, 1])],
+            fallback,
         };
         let family = if is_v4 { AddressFamily::V4 } else { AddressFamily::V6 };
         let place = ClientPlace { address: client_of(client), country: None, continent: None };
@@ -217,14 +223,45 @@ fn allowed(
     });
     let drained = usable(|control, is_up| control == MemberControl::Drain && is_up);
     let present = usable(|control, _| control != MemberControl::Down);
+    let of_family = |address: &&IpAddr| address.is_ipv4() == is_v4;
+    let fallback: Vec<IpAddr> = rule.fallback.iter().filter(of_family).copied().collect();
+    let is_usable = |(health, control): &(HealthState, MemberControl)| match control {
+        MemberControl::Up => true,
+        MemberControl::Auto | MemberControl::Drain => *health != HealthState::Down,
+        MemberControl::Down => false,
+    };
+    let is_down = !states.iter().any(is_usable);
     match rule.when_all_down {
+        WhenAllDown::Fallback if members().next().is_none() && is_down && !fallback.is_empty() => {
+            (fallback, ChosenBy::AllDown)
+        }
         _ if members().next().is_none() => (Vec::new(), ChosenBy::NoFamily),
         _ if !healthy.is_empty() => (healthy, ChosenBy::Health),
         _ if !drained.is_empty() => (drained, ChosenBy::Drained),
         WhenAllDown::All => (present, ChosenBy::AllDown),
-        WhenAllDown::Fallback if is_v4 => (rule.fallback.clone(), ChosenBy::AllDown),
-        WhenAllDown::None | WhenAllDown::Fallback => (Vec::new(), ChosenBy::AllDown),
+        WhenAllDown::Fallback => (fallback, ChosenBy::AllDown),
+        WhenAllDown::None => (Vec::new(), ChosenBy::AllDown),
     }
+}
+
+#[test]
+fn fallback_has_addresses_of_a_family_that_the_pool_lacks() {
+    let mut rule = rule(PoolMode::All, vec![member(1, 1, &[]), member(2, 1, &[])]);
+    rule.when_all_down = WhenAllDown::Fallback;
+    rule.fallback = vec![[192, 0, 2, 250].into(), [0xfd00, 0, 0, 0, 0, 0, 0, 1].into()];
+    let check = |rule: &PoolRule, health: [HealthState; 2], family, expected: &[&str]| {
+        let masks = PoolMasks::of(health.map(|health| (health, MemberControl::Auto)));
+        let choice = rule.choose(masks, family, &PoolClient { place: CLIENT, turn: 0 });
+        let chosen: Vec<_> = choice.addresses(rule).map(|address| address.to_string()).collect();
+        assert_eq!(chosen, expected, "{health:?} {family:?}");
+    };
+    let (up, down) = (HealthState::Up, HealthState::Down);
+    check(&rule, [down, down], AddressFamily::V4, &["192.0.2.250"]);
+    check(&rule, [down, down], AddressFamily::V6, &["fd00::1"]);
+    check(&rule, [down, up], AddressFamily::V4, &["192.0.2.2"]);
+    check(&rule, [down, up], AddressFamily::V6, &[]);
+    rule.when_all_down = WhenAllDown::All;
+    check(&rule, [down, down], AddressFamily::V6, &[]);
 }
 
 fn client_of(number: u32) -> IpAddr {

@@ -1,11 +1,13 @@
 //! Pools of a running server: their answers follow the health of hosts and the decisions of people,
 //! over a restart, too.
 
+use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Instant;
 
 use serde_json::Value;
 
+use crate::past::wait_until;
 use crate::server::{PATIENCE, Site, free_address};
 use crate::upstream::Upstream;
 
@@ -68,6 +70,33 @@ fn a_dead_host_leaves_the_answers_and_comes_back() {
     assert_eq!(site.ask("www.corp.example").0, [192, 0, 2, 1]);
     assert!(site.metric("avocet_condition{condition=\"pools\"}") == 1.0);
     assert_eq!(site.metric("avocet_pool_usable_addresses{pool=\"www.corp.example.\"}"), 0.0);
+}
+
+#[test]
+fn a_pool_behind_an_alias_of_its_zone_is_reported_as_long_as_it_is_there() {
+    let (upstream, site) = (Upstream::start(), Site::new());
+    let target = free_address();
+    let _host = TcpListener::bind(target).unwrap();
+    let file = site.directory.join("corp.zone");
+    let zone = "$TTL 60\n@ SOA ns host 5 2h 3m 4w 60\n@ NS ns\nns A 192.0.2.9\n";
+    fs::write(&file, format!("{zone}www CNAME ns\n")).unwrap();
+    let table = "[[zone]]\nname = \"corp.example\"\nfile = \"corp.zone\"\nsettle-secs = 3600\n";
+    site.configure(upstream.addr, "", &format!("{table}{}", tcp_pool(target, target)));
+    let text = "the pool www.corp.example. has no effect: its zone has a CNAME record";
+    let check = || String::from_utf8(site.avocet(&["check"]).stderr).unwrap();
+    assert!(check().contains(text), "{}", check());
+    let mut server = site.start();
+    server.wait_for_line(text);
+    wait_until("the condition is shown", || site.http_get("/health").1.contains(text));
+    // The CNAME record, and the address of its target.
+    assert_eq!(site.ask_any("www.corp.example").1, 2);
+
+    // A later version of the zone lets the pool answer.
+    fs::write(&file, zone).unwrap();
+    site.avocet_text(&["zone", "reload", "corp.example"]);
+    wait_for(&site, "www.corp.example", [192, 0, 2, 1]);
+    wait_until("the condition ends", || !site.http_get("/health").1.contains(text));
+    assert!(!check().contains(text));
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn answer(
     let limit = usize::from(asked.limit) - of_opt;
     let question = HostedQuestion { qname, qtype, proofs, limit };
     // The zone does not have the addresses of a pool, so an alias that leads to it ends there.
-    let is_pool = |name: FoldedName<'_>| pools.get(name.wire()).is_some();
+    let is_pool = |name: FoldedName<'_>| pools.answer(name, zones);
     let elsewhere = (!pools.is_empty()).then_some(&is_pool as &AnsweredElsewhere<'_>);
     let terms = AnswerTerms { shown, elsewhere };
     let Some(answer) = avocet_zone::answer_with(zones, &question, terms, out) else {

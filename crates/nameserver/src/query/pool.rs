@@ -2,7 +2,9 @@
 //! health of its hosts.
 //!
 //! The name of a pool has only these two types, unless a local record or a hosted zone has other
-//! types at the same name. No answer is kept in the packet cache.
+//! types at the same name. If the zone has an alias there, the zone answers all types: a name with
+//! an alias has nothing else (RFC 1034 §3.6.2, RFC 6672 §2.4). No answer is kept in the packet
+//! cache.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -62,27 +64,17 @@ pub(super) fn answer(
     let names = &cx.state.names;
     let LocalQuestion { qname, qtype, .. } = *question;
     let Some(pool) = names.pools.get(qname.wire()) else { return Finding::Nothing };
-    let family = match qtype {
-        Rtype::A => Some(AddressFamily::V4),
-        Rtype::AAAA => Some(AddressFamily::V6),
-        // A query for ANY gets one RRset (RFC 8482 §4.1).
-        Rtype::ANY if pool.config.rule.positions_of(AddressFamily::V4) != 0 => {
-            Some(AddressFamily::V4)
-        }
-        Rtype::ANY => Some(AddressFamily::V6),
-        _ => None,
-    };
     let zone = cx.state.zones_of(query.profile).zone_of(qname, Rtype::A).flatten();
-    if family.is_none() {
+    if zone.is_some_and(|zone| zone.has_alias(qname)) {
+        return Finding::Nothing;
+    }
+    let choice = choice(cx, query, pool, qtype);
+    if choice.is_none() {
         let is_hosted = zone.is_some_and(|zone| zone.sets_of(qname).is_some());
         if is_hosted || names.local.is_owner(qname) {
             return Finding::Nothing;
         }
     }
-    let choice = family.map(|family| {
-        let client = PoolClient { place: place(cx, query), turn: turn(cx, query) };
-        pool.config.rule.choose(pool.masks(), family, &client)
-    });
     let proofs = if query.asked.dnssec_ok() { Proofs::Included } else { Proofs::Omitted };
     let data = Addressed { pool, choice, zone, proofs };
     let draft = write(cx, question, &data, out);
@@ -91,6 +83,29 @@ pub(super) fn answer(
         draft_empty(out, Some(whole.view().octets()), Rcode::SERVFAIL)
     });
     Finding::Answer(Offer::made(Stage::Pool, draft))
+}
+
+/// Chooses the addresses of an answer; `None` if the QTYPE is not for addresses.
+fn choice(
+    cx: &QueryContext<'_>,
+    query: &Query<'_>,
+    pool: &LivePool,
+    qtype: Rtype,
+) -> Option<PoolChoice> {
+    let choose = |family| {
+        let client = PoolClient { place: place(cx, query), turn: turn(cx, query) };
+        pool.config.rule.choose(pool.masks(), family, &client)
+    };
+    match qtype {
+        Rtype::A => Some(choose(AddressFamily::V4)),
+        Rtype::AAAA => Some(choose(AddressFamily::V6)),
+        // A query for ANY gets one RRset (RFC 8482 §4.1).
+        Rtype::ANY => {
+            let four = Some(choose(AddressFamily::V4)).filter(|choice| !choice.is_empty());
+            four.or_else(|| Some(choose(AddressFamily::V6)))
+        }
+        _ => None,
+    }
 }
 
 /// Chosen addresses of a pool, in a hosted zone that signs them.

@@ -1,7 +1,7 @@
 //! The health of all targets: from the results of probes to the state that workers read, and the
 //! parts that operators may see and change.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +10,9 @@ use avocet_config::name::shown;
 use avocet_config::pool::PoolConfig;
 use avocet_config::pool_probe::{ProbeConfig, ProbePort};
 use avocet_nameserver::clock::wall_secs;
-use avocet_nameserver::pools::LivePool;
+use avocet_nameserver::pools::{LivePool, hidden_text};
 use avocet_nameserver::query::own::Names;
+use avocet_wire::{FoldedName, Rtype};
 use avocet_zone::pool::{
     AddressFamily, HealthState, MemberControl, PoolMasks, ProbeVerdict, TargetHealth, WhenAllDown,
 };
@@ -100,6 +101,8 @@ struct PoolTable {
     targets: BTreeMap<Arc<TargetKey>, WatchedTarget>,
     pools: Vec<Arc<LivePool>>,
     controls: BTreeMap<(Box<[u8]>, IpAddr), MemberControl>,
+    /// The names of the pools that have no effect, because their zones have aliases there.
+    hidden: BTreeSet<Box<[u8]>>,
     /// The state from the last run of the server, until the first configuration uses it.
     saved: SavedState,
     /// Whether a change must be published.
@@ -156,12 +159,13 @@ impl PoolWatch {
         self.saving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies the pools of the configuration in force. Returns their new targets.
+    /// Applies the pools and the zones of the configuration in force. Returns the new targets.
     pub(crate) fn follow(&self, names: &Names) -> Vec<Arc<TargetKey>> {
         let mut table = self.table();
         table.is_changed = true;
         table.pools = names.pools.iter().cloned().collect();
         table.pools.sort_by(|a, b| a.config.name.cmp(&b.config.name));
+        table.note_hidden(names);
         let mut wanted = BTreeMap::new();
         for pool in &table.pools {
             for (position, member) in pool.config.rule.members.iter().enumerate() {
@@ -246,29 +250,11 @@ impl PoolWatch {
         true
     }
 
-    /// Returns the problems of the pools in one sentence; `None` if there are none.
+    /// Returns the problems of the pools; `None` if there are none.
     pub(crate) fn fault(&self) -> Option<String> {
         let table = self.table();
-        let not_run =
-            table.targets.iter().find_map(|(target, watched)| match watched.status.past.front() {
-                Some(PastProbe { result: ProbeResult::NotRun(reason), .. }) => {
-                    let kind = target.probe.kind.name();
-                    Some(format!("{} cannot be probed by {kind}: {reason}", target.address))
-                }
-                _ => None,
-            });
-        if not_run.is_some() {
-            return not_run;
-        }
-        let is_down = |watched: &WatchedTarget| watched.health.state() == HealthState::Down;
-        let count = table.targets.len();
-        if count > 1 && table.targets.values().all(is_down) {
-            return Some(format!(
-                "all {count} targets of pools fail at once: is the network of this server down? \
-                 when-all-down decides about the answers"
-            ));
-        }
-        let faults: Vec<_> = table.pools.iter().filter_map(|pool| table.fault_of(pool)).collect();
+        let hidden = table.hidden.iter().map(|name| hidden_text(name));
+        let faults: Vec<_> = hidden.chain(table.fault_of_probes()).collect();
         (!faults.is_empty()).then(|| faults.join("; "))
     }
 
@@ -360,6 +346,46 @@ impl PoolTable {
             let control = self.controls.get(&(config.name.clone(), member.address)).copied();
             (state, control.unwrap_or_default())
         }))
+    }
+
+    /// Notes which pools have no effect, and logs those that had one before.
+    fn note_hidden(&mut self, names: &Names) {
+        let is_hidden = |name: &[u8]| {
+            let name = FoldedName::from_folded_unchecked(name);
+            let zone = names.zones.zone_of(name, Rtype::A).flatten();
+            zone.is_some_and(|zone| zone.has_alias(name))
+        };
+        let all = self.pools.iter().map(|pool| pool.config.name.clone());
+        let hidden: BTreeSet<_> = all.filter(|name| is_hidden(name)).collect();
+        for name in hidden.difference(&self.hidden) {
+            tracing::warn!("{}", hidden_text(name));
+        }
+        self.hidden = hidden;
+    }
+
+    /// Returns the problems with the health of the pools; `None` if there are none.
+    fn fault_of_probes(&self) -> Option<String> {
+        let not_run =
+            self.targets.iter().find_map(|(target, watched)| match watched.status.past.front() {
+                Some(PastProbe { result: ProbeResult::NotRun(reason), .. }) => {
+                    let kind = target.probe.kind.name();
+                    Some(format!("{} cannot be probed by {kind}: {reason}", target.address))
+                }
+                _ => None,
+            });
+        if not_run.is_some() {
+            return not_run;
+        }
+        let is_down = |watched: &WatchedTarget| watched.health.state() == HealthState::Down;
+        let count = self.targets.len();
+        if count > 1 && self.targets.values().all(is_down) {
+            return Some(format!(
+                "all {count} targets of pools fail at once: is the network of this server down? \
+                 when-all-down decides about the answers"
+            ));
+        }
+        let faults: Vec<_> = self.pools.iter().filter_map(|pool| self.fault_of(pool)).collect();
+        (!faults.is_empty()).then(|| faults.join("; "))
     }
 
     /// Returns the problem of a pool; `None` if there is none.

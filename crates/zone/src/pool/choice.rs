@@ -88,7 +88,8 @@ pub struct PoolRule {
 /// The reason for the choice of addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChosenBy {
-    /// The pool has no address of the wanted family.
+    /// The pool has no address of the wanted family, and the addresses of the other family are
+    /// usable, or `fallback` has none of the wanted family either.
     NoFamily,
     /// The addresses are healthy and not drained.
     Health,
@@ -151,7 +152,11 @@ impl PoolRule {
     ) -> PoolChoice {
         let of_family = self.positions_of(family);
         if of_family == 0 {
-            return PoolChoice::nothing(ChosenBy::NoFamily);
+            // Clients that prefer this family must not get `fallback` while the pool works.
+            let is_down = masks.healthy == 0 && masks.drained == 0;
+            let is_used = is_down && self.when_all_down == WhenAllDown::Fallback;
+            let fallback = Some(self.fallback_of(family)).filter(|one| is_used && !one.is_empty());
+            return fallback.unwrap_or_else(|| PoolChoice::nothing(ChosenBy::NoFamily));
         }
         let healthy = masks.healthy & of_family;
         let drained = masks.drained & of_family;
