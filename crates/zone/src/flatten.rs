@@ -11,12 +11,20 @@ use avocet_wire::{NameBuf, Rtype};
 use crate::edits::{UnsoundZone, ZoneEdits};
 use crate::tree::{Flags, HostedRecord, HostedSet, HostedZone, Node};
 
-/// Maximum number of addresses of a target that a zone gets. The target belongs to others: it must
-/// not make the zone too large.
-const MAX_TARGET_ADDRESSES: usize = 256;
+/// Maximum number of IPv4 addresses and of IPv6 addresses of a target that a zone gets. The target
+/// belongs to others: it must not make the zone too large.
+const MAX_TARGET_ADDRESSES: usize = 128;
 
 /// The addresses of targets of ALIAS records, by the folded target in wire form.
 pub type TargetAddresses = BTreeMap<Box<[u8]>, BTreeSet<IpAddr>>;
+
+/// Returns those addresses of a target that a zone gets. Of too many, these are the lowest: other
+/// ones at each look-up would be a version each.
+pub fn published_addresses(addresses: &BTreeSet<IpAddr>) -> impl Iterator<Item = IpAddr> {
+    let four = addresses.iter().filter(|address| address.is_ipv4()).take(MAX_TARGET_ADDRESSES);
+    let six = addresses.iter().filter(|address| address.is_ipv6()).take(MAX_TARGET_ADDRESSES);
+    four.chain(six).copied()
+}
 
 impl HostedZone {
     /// Returns the folded targets of the ALIAS records in wire form.
@@ -47,7 +55,7 @@ impl HostedZone {
             let is_alone = found.is_empty() && node.sets().count() == 1;
             let Some(first) = alias.iter().next().filter(|_| !is_alone) else { continue };
             edits.remove_all(node.name(), |rtype| rtype == Rtype::ALIAS);
-            for address in found.iter().take(MAX_TARGET_ADDRESSES) {
+            for address in published_addresses(found) {
                 let (rtype, rdata) = match address {
                     IpAddr::V4(ip) => (Rtype::A, ip.octets().to_vec()),
                     IpAddr::V6(ip) => (Rtype::AAAA, ip.octets().to_vec()),
@@ -150,10 +158,12 @@ mod tests {
              1 1 {digest}\n"
         ));
         assert!(source.zonemd().is_some());
-        let many = (0..2_000_u32).map(|number| IpAddr::V4(number.into())).collect();
+        let many = (0..2_000_u32).map(|number| IpAddr::V4(number.into()));
+        let many = many.chain(["2001:db8::1".parse().unwrap()]).collect();
         let flat = source.with_addresses(&[(wire("web.cdn"), many)].into(), 0).unwrap();
         assert!(flat.zonemd().is_none() && flat.first_alias().is_none());
-        let count = text(&flat).iter().filter(|line| line.starts_with("example. 60 A ")).count();
-        assert_eq!(count, MAX_TARGET_ADDRESSES);
+        let count = |start: &str| text(&flat).iter().filter(|line| line.starts_with(start)).count();
+        assert_eq!(count("example. 60 A "), MAX_TARGET_ADDRESSES);
+        assert_eq!(count("example. 60 AAAA "), 1);
     }
 }

@@ -83,7 +83,7 @@ pub use change::{ChangeSize, MAX_KEPT_CHANGES, OwnedRecord, RecordList, ZoneChan
 pub use check::MAX_SERVED_ITERATIONS;
 pub use edits::{NotExact, PresentRecord, UnsoundZone, ZoneEdits};
 pub use fault::{EntryPlace, Faults, MAX_FAULTS, Severity, ZoneFileFault, ZoneProblem};
-pub use flatten::TargetAddresses;
+pub use flatten::{TargetAddresses, published_addresses};
 pub use journal::{
     JournalContent, append_change, append_read, append_written, journal_head, read_journal,
 };

@@ -2,6 +2,7 @@
 //! examined by `delv`.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -16,10 +17,11 @@ const ZONE: &str = "$TTL 600\n@ SOA ns host 5 2h 3m 4w 60\n@ NS ns\nns A 192.0.2
                     @ ALIAS web.other.\n@ MX 10 mail\nmail A 192.0.2.9\n\
                     near 30 ALIAS mail\nwww CNAME @\n*.any ALIAS mail\ntwice ALIAS near\n\
                     a ALIAS b\nb ALIAS a\nhome 60 ALIAS svc\nweb CNAME svc\n";
-/// A pool whose probes cannot run: all addresses count as up until a probe has ended.
-const POOL: &str = "[[pool]]\nname = \"svc.corp.example\"\naddresses = [\"192.0.2.20\", \
-                    \"192.0.2.21\"]\nmode = \"all\"\nprobe = \"tcp\"\nport = 9\ninterval-secs = \
-                    3600\nttl-secs = 20\n";
+/// A pool without a healthy address. Both have the same probe, so that answers have both from the
+/// beginning.
+const POOL: &str = "[[pool]]\nname = \"svc.corp.example\"\naddresses = [\"192.0.2.20 probe \
+                    127.0.0.1:9\", \"192.0.2.21 probe 127.0.0.1:9\"]\nmode = \"all\"\nprobe = \
+                    \"tcp\"\nport = 9\ninterval-secs = 3600\nttl-secs = 20\n";
 
 /// A server with `corp.example`.
 struct Hosting {
@@ -42,18 +44,16 @@ impl Hosting {
     }
 
     fn run(&self, program: &str, arguments: &[&str]) -> String {
-        let dns = self.site.dns;
-        let ran = Command::new(program)
-            .arg(format!("@{}", dns.ip()))
-            .args(["-p", &dns.port().to_string()])
-            .args(arguments)
-            .output()
-            .unwrap();
-        String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned()
+        run_at(self.site.dns, program, arguments)
     }
 
     /// Lets `delv` validate an answer with the DS record of the zone as its anchor.
     fn delv(&self, name: &str, rtype: &str) -> String {
+        self.delv_at(self.site.dns, name, rtype)
+    }
+
+    /// Lets `delv` validate an answer of a server of the zone.
+    fn delv_at(&self, server: SocketAddr, name: &str, rtype: &str) -> String {
         let text = self.site.avocet_text(&["zone", "keys", "corp.example", "--json"]);
         let report: Value = serde_json::from_str(&text).unwrap();
         let ds = report["keys"][0]["ds"].as_str().unwrap();
@@ -62,8 +62,18 @@ impl Hosting {
         let anchors = self.site.directory.join("anchors");
         fs::write(&anchors, text).unwrap();
         let anchors = anchors.to_str().unwrap();
-        self.run("delv", &["-a", anchors, "+root=corp.example", name, rtype])
+        run_at(server, "delv", &["-a", anchors, "+root=corp.example", name, rtype])
     }
+}
+
+fn run_at(server: SocketAddr, program: &str, arguments: &[&str]) -> String {
+    let ran = Command::new(program)
+        .arg(format!("@{}", server.ip()))
+        .args(["-p", &server.port().to_string()])
+        .args(arguments)
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned()
 }
 
 #[test]
@@ -150,6 +160,28 @@ fn addresses_that_are_made_for_an_answer_are_signed_with_it() {
 }
 
 #[test]
+fn a_pool_behind_an_alias_contradicts_no_proof_of_a_signed_zone() {
+    if !is_here("delv") {
+        return;
+    }
+    let zone = format!("{ZONE}hidden CNAME mail\nd DNAME deep\nx.deep A 192.0.2.8\n");
+    let pools = ["hidden", "x.d"].map(|name| POOL.replace("\"svc.", &format!("\"{name}.")));
+    let hosting = Hosting::start(&zone, "sign = true", &(POOL.to_owned() + &pools.concat()));
+    for (name, rtype, expected) in [
+        ("hidden.corp.example", "A", "192.0.2.9"),
+        ("hidden.corp.example", "AAAA", ""),
+        ("hidden.corp.example", "TXT", ""),
+        ("x.d.corp.example", "A", "192.0.2.8"),
+        ("x.d.corp.example", "AAAA", ""),
+        ("svc.corp.example", "A", "192.0.2.20"),
+    ] {
+        let said = hosting.delv(name, rtype);
+        assert!(said.contains("fully validated"), "{name} {rtype}: {said}");
+        assert!(said.contains(expected), "{name} {rtype}: {said}");
+    }
+}
+
+#[test]
 fn an_alias_record_that_cannot_be_answered_is_an_error() {
     let check = |more: &str, settings: &str, expected: &str| {
         let (upstream, site) = (Upstream::start(), Site::new());
@@ -192,19 +224,11 @@ fn addresses_behind_alias_records_are_transferred_with_serials_of_their_own() {
         return;
     }
     let (keys, at_bind) = (Site::new(), free_address());
-    let secret = keys.directory.join("transfer.secret");
-    fs::write(&secret, SECRET).unwrap();
-    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
-    let settings = format!(
-        "transfer-alias = \"addresses\"\nallow-transfer = [\"127.0.0.0/8\", \"key \
-         transfer\"]\nnotify = [\"{at_bind}\"]"
-    );
+    let (settings, key) = transferred(&keys, at_bind);
     // A policy for clients does not decide about the records of a zone.
     let rest = format!(
-        "{POOL}[[key]]\nname = \"transfer\"\nsecret-file = \"{}\"\n[[rule]]\nname = \
-         \"closed\"\nwhen = '!qname.under(\"corp.example\")'\naction = \"block\"\nanswer = \
-         \"refused\"\n",
-        secret.display()
+        "{POOL}{key}[[rule]]\nname = \"closed\"\nwhen = '!qname.under(\"corp.example\")'\naction = \
+         \"block\"\nanswer = \"refused\"\n"
     );
     let hosting = Hosting::start(ZONE, &settings, &rest);
     let transfer = || {
@@ -246,4 +270,78 @@ fn addresses_behind_alias_records_are_transferred_with_serials_of_their_own() {
             ask(at_bind, 9, "near.corp.example").0 == [192, 0, 2, 99]
         });
     }
+}
+
+/// The settings of a zone that BIND transfers with signed requests, and of the key.
+fn transferred(keys: &Site, at_bind: SocketAddr) -> (String, String) {
+    let secret = keys.directory.join("transfer.secret");
+    fs::write(&secret, SECRET).unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    let settings = format!(
+        "transfer-alias = \"addresses\"\nallow-transfer = [\"127.0.0.0/8\", \"key \
+         transfer\"]\nnotify = [\"{at_bind}\"]"
+    );
+    let key = format!("[[key]]\nname = \"transfer\"\nsecret-file = \"{}\"\n", secret.display());
+    (settings, key)
+}
+
+#[test]
+fn addresses_behind_alias_records_are_signed_for_all_servers_of_the_zone() {
+    if !is_here("delv") {
+        return;
+    }
+    let (keys, at_bind) = (Site::new(), free_address());
+    let (settings, key) = transferred(&keys, at_bind);
+    let hosting =
+        Hosting::start(ZONE, &format!("sign = true\n{settings}"), &format!("{POOL}{key}"));
+    let check = |server, address: &str| {
+        for (name, rtype, expected) in [
+            ("corp.example", "A", "; fully validated"),
+            ("corp.example", "TXT", "; negative response, fully validated"),
+            ("near.corp.example", "A", "; fully validated"),
+            ("near.corp.example", "AAAA", "; negative response, fully validated"),
+            ("x.any.corp.example", "A", "; fully validated"),
+            ("x.any.corp.example", "AAAA", "; negative response, fully validated"),
+            ("home.corp.example", "A", "; fully validated"),
+            ("nothing.corp.example", "A", "; negative response, fully validated"),
+        ] {
+            let said = hosting.delv_at(server, name, rtype);
+            assert!(said.contains(expected), "{server} {name} {rtype}: {said}");
+        }
+        let said = hosting.delv_at(server, "near.corp.example", "A");
+        assert!(said.contains(address), "{server}: {said}");
+    };
+    let dns = hosting.site.dns;
+    let transferred = || {
+        let text = run_at(dns, "dig", &["corp.example", "AXFR"]);
+        text.lines().filter(|line| !line.starts_with(';')).collect::<Vec<_>>().join("\n")
+    };
+    wait_until("the addresses are known", || transferred().contains("192.0.2.77"));
+    check(dns, "192.0.2.9");
+    let peer = Peer::start(Program::Bind, Role::Secondary(dns), "", at_bind);
+    if let Some(peer) = &peer {
+        peer.wait_for("near.corp.example");
+        check(at_bind, "192.0.2.9");
+    }
+
+    hosting.site.avocet_text(&["zone", "set", "corp.example", "mail", "A", "192.0.2.99"]);
+    hosting.site.avocet_text(&["zone", "reload", "corp.example"]);
+    wait_until("the change arrives", || {
+        hosting.run("dig", &["near.corp.example", "+short"]).trim() == "192.0.2.99"
+    });
+    check(dns, "192.0.2.99");
+    if peer.is_some() {
+        wait_until("the secondary has the change", || {
+            ask(at_bind, 9, "near.corp.example").0 == [192, 0, 2, 99]
+        });
+        check(at_bind, "192.0.2.99");
+    }
+
+    // A restart publishes the same version.
+    let before = transferred();
+    let Hosting { site, _server: server, _upstream } = hosting;
+    server.stop();
+    let _server = site.start();
+    assert_eq!(site.ask("near.corp.example").0, [192, 0, 2, 99]);
+    assert_eq!(transferred(), before);
 }

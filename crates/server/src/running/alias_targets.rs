@@ -4,9 +4,11 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::zone_files::{AddressLookUp, AwaitedAddresses};
@@ -18,6 +20,11 @@ use super::conditions::Condition;
 use crate::error::LookupError;
 use crate::trace::own_questions;
 
+/// Maximum number of targets that are looked up at the same time. The look-up of a target whose
+/// servers do not answer takes twelve seconds.
+const MAX_THREADS: usize = 8;
+/// Time in which the look-ups of a zone begin. Other zones wait meanwhile.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the look-up of the addresses behind ALIAS records; it is done \
                      again when it is next due";
@@ -46,19 +53,43 @@ pub(super) fn look_up(running: &Arc<Running>) {
     }
 }
 
+/// Looks up the targets of a zone, several at the same time. Targets for which there is no time
+/// left count as not resolved.
 fn look_up_zone(running: &Running, zone: &AwaitedAddresses) {
-    let looked_up = zone.targets.iter().map(|target| {
-        let found = addresses_of(&running.shared, target);
-        let found = found.inspect_err(|error| {
-            tracing::debug!(%error, "zone {}: cannot look up the target of an alias", zone.id);
+    let (next, begun_at) = (AtomicUsize::new(0), Instant::now());
+    let look_up = || {
+        let mut looked_up = Vec::new();
+        while begun_at.elapsed() < PATIENCE
+            && let Some(target) = zone.targets.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            looked_up.push(look_up_target(running, zone, target));
+        }
+        looked_up
+    };
+    let mut looked_up = thread::scope(|scope| {
+        let count = zone.targets.len().min(MAX_THREADS);
+        // Without further threads, this one looks up all targets.
+        let further = (1..count).filter_map(|_| {
+            thread::Builder::new().name("aliases".to_owned()).spawn_scoped(scope, look_up).ok()
         });
-        found.unwrap_or_else(|_| AddressLookUp {
-            target: target.clone(),
-            addresses: None,
-            ttl_secs: 0,
-        })
+        let further: Vec<_> = further.collect();
+        let mut all = look_up();
+        for thread in further {
+            all.extend(thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        all
     });
-    running.reloader.publish_addresses(&zone.id, looked_up.collect(), wall_secs());
+    let known: BTreeSet<_> = looked_up.iter().map(|one| one.target.clone()).collect();
+    let rest = zone.targets.iter().filter(|target| !known.contains(*target));
+    looked_up.extend(rest.map(|target| AddressLookUp::failed(target)));
+    running.reloader.publish_addresses(&zone.id, looked_up, wall_secs());
+}
+
+fn look_up_target(running: &Running, zone: &AwaitedAddresses, target: &[u8]) -> AddressLookUp {
+    let found = addresses_of(&running.shared, target).inspect_err(|error| {
+        tracing::debug!(%error, "zone {}: cannot look up the target of an alias", zone.id);
+    });
+    found.unwrap_or_else(|_| AddressLookUp::failed(target))
 }
 
 /// Returns the addresses of a target, none if it does not exist.
@@ -72,5 +103,5 @@ fn addresses_of(shared: &Shared, target: &[u8]) -> Result<AddressLookUp, LookupE
     // An RRset without records has no TTL here.
     let ttls = [four_ttl_secs, six_ttl_secs].into_iter().filter(|secs| *secs > 0);
     let ttl_secs = ttls.min().unwrap_or(0);
-    Ok(AddressLookUp { target: target.into(), addresses: Some(addresses), ttl_secs })
+    Ok(AddressLookUp::found(target, &addresses, ttl_secs))
 }
