@@ -39,7 +39,7 @@ struct Set {
     ttl_secs: u32,
     /// The position of each value, by its wire form: a table, and an index in that table.
     places: HashMap<Vec<u8>, (usize, usize)>,
-    /// The last table with reverse names, and the last table without reverse names.
+    /// The last `[[record]]` table of the RRset with reverse names, then the last one without.
     last: [Option<usize>; 2],
 }
 

@@ -206,8 +206,9 @@ pub struct Plan {
     rules: Vec<Rule>,
     /// All upstreams. An upstream that several rules use occurs only once.
     pub(crate) upstreams: Vec<Endpoint>,
-    /// The index of the rule for the names of each zone and exception, except the root. `None` for
-    /// an exception without a rule above it.
+    /// The index of the rule for the names of each zone, except the root, and of each exception. An
+    /// exception excludes its names from the nearest rule above it, and has the rule above that;
+    /// `None` if there is no such rule.
     zones: Arc<SuffixMap<Option<u16>>>,
     /// The route of names to which no other rule applies; `None` without a rule for the root.
     root: Option<Route>,

@@ -24,7 +24,7 @@ const QUIET: [&str; 10] = [
 
 /// A policy zone of `recursor.yml`.
 pub(super) struct PolicyZone {
-    /// The file and the path of the key.
+    /// Where the zone is configured: the file, and the path of its key in it.
     pub(super) place: String,
     pub(super) keys: Map<String, Value>,
 }

@@ -45,8 +45,8 @@ enum ZoneForm {
     Signed,
     /// This server adds a digest.
     Digested(DigestHash),
-    /// This server replaces ALIAS records by addresses. Other forms may also have addresses, which
-    /// then count as part of their source.
+    /// This server replaces ALIAS records by addresses, and changes nothing else. In the other
+    /// forms, such addresses count as part of the source.
     Flattened,
 }
 

@@ -323,7 +323,8 @@ impl KeyFiles {
         self.directory.join(format!("{tag:05}.pkcs8"))
     }
 
-    /// Reads the state. Returns an empty state if the zone was never signed.
+    /// Reads the state. Without a file, returns the state of imported keys, or an empty state if
+    /// there are no keys.
     pub(super) fn load(&self) -> Result<SignerState, KeyFileError> {
         let path = self.directory.join(STATE);
         let text = disk::read(&path, MAX_OCTETS)

@@ -39,8 +39,9 @@ const RETRY_SECS: u64 = 60;
 /// Interval in seconds at which a file records that the zone is still published, while one of its
 /// keys is being replaced, or caches may hold records with a TTL that was lowered.
 const NOTE_SECS: u64 = 600;
-/// Maximum number of seconds between two of these records. A longer time does not count for the
-/// states of keys, because clients could not get the zone in that time, or the clock was set.
+/// Maximum number of seconds between two times that the key state is written. A longer gap does
+/// not count towards the waiting times of keys, because clients could not get the zone in that
+/// time, or the clock was set.
 const GAP_SECS: u64 = 2 * NOTE_SECS;
 /// Maximum number of records of a small zone. Signing a small zone delays no query noticeably.
 const SMALL_ZONE: u32 = 2_000;

@@ -75,7 +75,8 @@ impl Verdict {
         self.noted_len = (end + 1) as u8;
     }
 
-    /// Removes the noted rules that come after the deciding rule.
+    /// Removes the noted rules (those that match without deciding) that come after the deciding
+    /// rule.
     pub(super) fn forget_after(&mut self, decided: RuleId) {
         let kept = self.noted().partition_point(|rule| *rule < decided);
         self.noted_len = kept as u8;

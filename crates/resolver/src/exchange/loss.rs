@@ -120,8 +120,8 @@ impl Loss {
         }
     }
 
-    /// Returns the present level. It is low if no server answers any more, because there is then no
-    /// network.
+    /// Returns the present level of packet loss. It is low if no server answers any more, because
+    /// there is then no network.
     pub(crate) fn level(&self, now_ms: u64) -> Level {
         if now_ms < self.replied_ms + GONE_MS { self.level } else { Level::Little }
     }

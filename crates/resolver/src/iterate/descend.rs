@@ -150,7 +150,8 @@ fn is_of_child(part: &Part, qtype: Rtype, cut: &Cut) -> bool {
     qtype == Rtype::DS && part.is_alias() && !cut.recurses()
 }
 
-/// Returns what to do after this failure of a query that showed this part (`extent`) of the name.
+/// Returns what to do after the failure of a query with the whole QNAME, or with a part of it
+/// (QNAME minimisation).
 fn afterwards(failure: Failure, extent: Extent) -> Afterwards {
     match (failure, extent) {
         (Failure::TooManyQueries | Failure::Crowded, _) => Afterwards::End,

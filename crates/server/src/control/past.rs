@@ -88,7 +88,7 @@ pub(super) fn find(running: &Running, state: &Snapshot, query: &PastQuery<'_>) -
     }
 }
 
-/// Returns the last page that was read, and the nearest entry, if there is one.
+/// Returns the last page that was read, and the entry nearest to the requested time, if any.
 ///
 /// # Errors
 /// The log cannot be read, or there are too many searches.

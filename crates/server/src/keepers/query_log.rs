@@ -174,8 +174,8 @@ impl LogWork {
         written
     }
 
-    /// Counts the entries that remain in the rings at the end as lost: the files still belong to
-    /// the process that is being taken over.
+    /// If this process ends before it has taken over the files of the previous process, counts the
+    /// entries in its rings as lost.
     fn count_left(&mut self) {
         let mut left = 0;
         for ring in &mut self.rings {

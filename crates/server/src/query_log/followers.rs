@@ -32,7 +32,7 @@ struct Sending {
     load: Arc<QueueLoad>,
 }
 
-/// The receiving side of a follower's queue. Dropping this value ends the following.
+/// The receiving side of a follower's queue. Dropping it ends the subscription.
 pub(crate) struct Following {
     queue: Receiver<Batch>,
     load: Arc<QueueLoad>,

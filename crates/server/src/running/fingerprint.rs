@@ -24,8 +24,8 @@ pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
 /// covers lists, countries, pauses, grants, and the meaning of profile numbers.
 pub(crate) fn policy_fingerprint(state: &Snapshot) -> u64 {
     let Parts { lists, countries, switches, .. } = &state.parts;
-    // The digest of the compiled lists does not cover policy zones: the stamps of their texts
-    // represent them.
+    // The digest of the compiled lists does not cover policy zones. The description of how the
+    // lists were compiled does, because it has a stamp of each text.
     let lists = lists.as_ref().map(|lists| (lists.digest(), &lists.making().lists));
     let countries = countries.as_ref().map(|database| database.digest());
     let profiles = state.policy.as_ref().map(|policy| policy.meanings());

@@ -455,8 +455,8 @@ impl QuicServer {
         }
     }
 
-    /// Processes the events of a connection, and marks the connection for datagrams to send. A
-    /// connection with unprocessed data keeps its place in the queue.
+    /// Processes the events of a connection, and notes that it may have datagrams to send. A
+    /// connection with unprocessed data stays in the queue.
     fn process(&mut self, now: Instant, slot: u32, host: &mut impl QuicService) {
         let Some(place) = self.slots.get_mut(slot as usize) else { return };
         let Some(connection) = place.connection.as_deref_mut() else { return };
