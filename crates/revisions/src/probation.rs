@@ -166,6 +166,9 @@ pub struct Probation {
     pub fallback: u32,
     /// The time by which the revision must be confirmed, in Unix seconds.
     pub until_secs: u64,
+    /// The time at which the probation was saved, in Unix seconds; 0 if it was not.
+    #[serde(default)]
+    pub saved_at_secs: u64,
     /// The counts when the revision came into force.
     #[serde(skip)]
     pub begun: Health,
@@ -181,7 +184,16 @@ impl Probation {
         until_secs: u64,
         (band, health): (&Band, Health),
     ) -> Self {
-        Self { revision, fallback, until_secs, begun: health, usual: band.shares(health) }
+        let (begun, usual) = (health, band.shares(health));
+        Self { revision, fallback, until_secs, saved_at_secs: 0, begun, usual }
+    }
+
+    /// Moves the end to an earlier time if the probation was saved later than the present time. The
+    /// clock was then set back, which would make the probation longer. Returns whether it was.
+    pub fn follow_clock(&mut self, now_secs: u64) -> bool {
+        let back_secs = self.saved_at_secs.saturating_sub(now_secs);
+        self.until_secs = self.until_secs.saturating_sub(back_secs);
+        back_secs > 0
     }
 
     /// Returns the reason why the revision must be rolled back now, if it must. `unresolved` is the
@@ -268,6 +280,16 @@ mod tests {
             "35.1 % of the answers from the network took longer than half a second, and 10.0 % \
              before"
         );
+    }
+
+    #[test]
+    fn it_becomes_no_longer_if_the_clock_is_set_back_before_a_restart() {
+        let begun = Probation::begin((2, 1), 900_020, (&Band::default(), health(0, 0)));
+        let mut probation = Probation { saved_at_secs: 900_000, ..begun };
+        assert!(!probation.follow_clock(900_010));
+        assert_eq!(probation.until_secs, 900_020);
+        assert!(probation.follow_clock(1_000));
+        assert_eq!(probation.until_secs, 1_020);
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod root;
 mod running;
 mod secret_file;
 mod serve;
+mod switches_file;
 mod tap;
 mod trace;
 mod transfer;

@@ -212,7 +212,7 @@ pub fn run(start: Start) -> Result<(), StartError> {
     let countries = GeoDatabase::of(&config.policy).map_err(StartError::State)?;
     let mut store = Store::new(&config.data.directory);
     let lists = store.load(&config.policy, random()?).map(Arc::new);
-    let switches = switches::load(&config.data.directory);
+    let switches = switches::load(&config.data.directory, wall_secs());
     let counts = Arc::new(Counts::new(workers));
     let links = strangers::links_for(&config.policy);
     let parts = Parts { lists, switches, countries, counts, links, ..Parts::new(random()?) };

@@ -12,6 +12,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "error",
             "port_in_use",
             "pools_file",
+            "switches_file",
             "turns",
             "log",
             "trust",

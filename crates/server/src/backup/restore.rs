@@ -20,7 +20,6 @@ use std::path::Path;
 
 use avocet_config::{Config, environment};
 use avocet_control::backup::{BackupHead, RestoreStaged, UnusableFile};
-use avocet_policy::rule::Switches;
 use avocet_revisions::{replace, store};
 use avocet_web::audit::{AuditEntry, AuditLog};
 use serde_json::json;
@@ -32,6 +31,7 @@ use super::{
     QUERY_LOG, REVISIONS, STATE, check_certificate, is_audit,
 };
 use crate::pools_file;
+use crate::switches_file;
 use crate::trust;
 
 /// The file to which a program uploads a backup.
@@ -112,8 +112,7 @@ fn check_file(name: &str, octets: &[u8], place: Place<'_>) -> Result<(), BackupE
             avocet_web::access::check(text()?).map_err(|error| unusable(error.to_string()))
         }
         Some(FileKind::State) if name == "switches.json" => {
-            let read = serde_json::from_slice::<Switches>(octets);
-            read.map(drop).map_err(|error| unusable(error.to_string()))
+            switches_file::check(octets).map_err(|error| unusable(error.to_string()))
         }
         Some(FileKind::State) if name == "pools.json" => {
             pools_file::check(octets).map_err(|error| unusable(error.to_string()))

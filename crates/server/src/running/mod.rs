@@ -206,13 +206,14 @@ impl Running {
 
     /// Applies a change of the wall clock: drops answers that are cached until a schedule, pause or
     /// grant ends, because their end was computed with the previous time. If the clock was set
-    /// back, pauses, grants and a probation end earlier by the same time, so that none of them
-    /// becomes longer.
+    /// back, pauses, grants, negative trust anchors and a probation end earlier by the same time,
+    /// so that none of them becomes longer.
     pub(crate) fn follow_wall_clock(&self, by_secs: i64) {
         tracing::info!(by_secs, "the clock was set; schedules use the new time");
         if by_secs < 0 {
             let back_secs = by_secs.unsigned_abs();
             switches::end_earlier(self, back_secs);
+            self.end_negative_earlier(back_secs);
             self.reloader.revisions.end_probation_earlier(back_secs);
         }
         let state = self.shared.snapshot();

@@ -351,6 +351,11 @@ impl RevisionState {
         self.probation =
             store.probation().filter(|probation| Some(probation.revision) == self.in_force);
         self.store = Some(store);
+        if let Some(mut probation) = self.probation.clone()
+            && probation.follow_clock(wall_secs())
+        {
+            self.set_probation(Some(probation));
+        }
         if self.in_force.is_none() {
             let change = Change { origin: ChangeOrigin::Start, ..Change::of_file() };
             let text = self.text.clone();
@@ -386,6 +391,7 @@ impl RevisionState {
     }
 
     fn set_probation(&mut self, probation: Option<Probation>) {
+        let probation = probation.map(|one| Probation { saved_at_secs: wall_secs(), ..one });
         if let Some(store) = &self.store
             && let Err(error) = store.set_probation(probation.as_ref())
         {

@@ -1,5 +1,6 @@
 //! Pauses and grants, which suspend filtering for a while: saved in `switches.json` of the data
-//! directory.
+//! directory. If the clock is set back, also while no server runs, they end earlier, so that none
+//! of them becomes longer.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -16,19 +17,33 @@ use avocet_nameserver::disk::replace;
 use avocet_policy::rule::{Grant, Pause, Scope, Switches};
 
 use crate::running::Running;
+use crate::switches_file::{NAME, SavedSwitches};
 
-const NAME: &str = "switches.json";
+/// Loads the saved pauses and grants at a wall time, without those that have ended. If they were
+/// saved later than that, the clock was set back meanwhile, and they end earlier. A damaged file is
+/// renamed, which the log reports: filtering is then in force.
+pub(crate) fn load(directory: &Path, now_secs: u64) -> Switches {
+    let SavedSwitches { pauses, grants, saved_at_secs } = read(&directory.join(NAME));
+    let mut switches = Switches { pauses, grants };
+    let back_secs = saved_at_secs.saturating_sub(now_secs);
+    switches.end_earlier(back_secs);
+    switches.expire(now_secs);
+    // Otherwise, each further start would give them the same time again.
+    if back_secs > 0
+        && let Err(error) = save(directory, &switches, now_secs)
+    {
+        tracing::warn!(%error, "cannot save the earlier ends of pauses and grants");
+    }
+    switches
+}
 
-/// Loads the saved pauses and grants, without those that have ended. A damaged file is renamed,
-/// which the log reports: filtering is then in force.
-pub(crate) fn load(directory: &Path) -> Switches {
-    let path = directory.join(NAME);
-    let mut switches: Switches = match fs::read(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Switches::default(),
+fn read(path: &Path) -> SavedSwitches {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => SavedSwitches::default(),
         Err(error) => {
             tracing::error!(path = %path.display(), %error, "cannot read pauses and grants; \
                                                              starting without");
-            Switches::default()
+            SavedSwitches::default()
         }
         Ok(octets) => serde_json::from_slice(&octets).unwrap_or_else(|error| {
             let aside = path.with_extension("damaged");
@@ -37,17 +52,17 @@ pub(crate) fn load(directory: &Path) -> Switches {
                                                                                        damaged; \
                                                                                        starting \
                                                                                        without");
-            let _ = fs::rename(&path, &aside);
-            Switches::default()
+            let _ = fs::rename(path, &aside);
+            SavedSwitches::default()
         }),
-    };
-    switches.expire(wall_secs());
-    switches
+    }
 }
 
-/// Replaces the file atomically.
-fn save(directory: &Path, switches: &Switches) -> io::Result<()> {
-    replace(&directory.join(NAME), &[&serde_json::to_vec(switches)?])
+/// Replaces the file atomically, at a wall time.
+fn save(directory: &Path, switches: &Switches, now_secs: u64) -> io::Result<()> {
+    let Switches { pauses, grants } = switches.clone();
+    let saved = SavedSwitches { pauses, grants, saved_at_secs: now_secs };
+    replace(&directory.join(NAME), &[&serde_json::to_vec(&saved)?])
 }
 
 /// The reason why the file does not have the pauses and grants in force, if it does not.
@@ -57,7 +72,7 @@ pub(crate) struct Unsaved(Mutex<Option<String>>);
 impl Unsaved {
     /// Saves pauses and grants. Records and returns the reason if this fails.
     fn save(&self, directory: &Path, switches: &Switches) -> Option<String> {
-        let saved = save(directory, switches);
+        let saved = save(directory, switches, wall_secs());
         let why = saved
             .err()
             .map(|error| format!("cannot save {}: {error}", directory.join(NAME).display()));
@@ -225,11 +240,32 @@ mod tests {
             pauses: vec![pause(Scope::All, 1), pause(group.clone(), u64::MAX)],
             grants: Vec::new(),
         };
-        save(&directory, &switches).unwrap();
-        assert_eq!(load(&directory).pauses, [pause(group, u64::MAX)]);
+        save(&directory, &switches, 5).unwrap();
+        assert_eq!(load(&directory, 5).pauses, [pause(group, u64::MAX)]);
         fs::write(directory.join(NAME), b"{\"pauses\": [").unwrap();
-        assert_eq!(load(&directory), Switches::default());
+        assert_eq!(load(&directory, 5), Switches::default());
         assert!(directory.join("switches.damaged").exists() && !directory.join(NAME).exists());
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_start_with_an_earlier_clock_makes_none_longer() {
+        let directory =
+            std::env::temp_dir().join(format!("avocet-switches-clock-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let grant = |until| Grant { name: "a.example".to_owned(), scope: Scope::All, until };
+        let switches = Switches { grants: vec![grant(900_600)], ..Switches::default() };
+        save(&directory, &switches, 900_000).unwrap();
+        assert_eq!(load(&directory, 900_100).grants, [grant(900_600)]);
+        // The clock is set back by days while no server runs.
+        assert_eq!(load(&directory, 1_000).grants, [grant(1_600)]);
+        assert_eq!(load(&directory, 1_500).grants, [grant(1_600)], "time passes between starts");
+        assert_eq!(load(&directory, 1_600).grants, []);
+        // A file of an earlier version has no time.
+        fs::write(directory.join(NAME), serde_json::to_vec(&switches).unwrap()).unwrap();
+        assert_eq!(load(&directory, 1_000).grants, [grant(900_600)]);
+        let octets = fs::read(directory.join(NAME)).unwrap();
+        crate::switches_file::check(&octets).unwrap();
         fs::remove_dir_all(&directory).unwrap();
     }
 }

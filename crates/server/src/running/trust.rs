@@ -38,7 +38,7 @@ impl KeptTrust {
         let configured = shared.snapshot().config.dnssec.anchors();
         Self {
             anchors: Mutex::new(TrustAnchors::load(directory, &configured, now(shared))),
-            negative: Mutex::new(NegativeList::load(directory)),
+            negative: Mutex::new(NegativeList::load(directory, wall_secs())),
         }
     }
 
@@ -137,10 +137,17 @@ impl Running {
         self.reloader.change_trust(|trust| trust.followed = followed, &lost);
     }
 
+    /// Moves the ends of negative anchors to an earlier wall time, because the clock was set back.
+    pub(crate) fn end_negative_earlier(&self, back_secs: u64) {
+        if self.trust.negative().end_earlier(back_secs, wall_secs()) {
+            self.put_negative_in_force(&[]);
+        }
+    }
+
     /// Tries again to save changes that could not be written to disk. Returns the remaining faults.
     pub(crate) fn save_trust_again(&self) -> Vec<String> {
         let mut negative = self.trust.negative();
-        negative.save_again();
+        negative.save_again(wall_secs());
         let anchors = self.trust.anchors();
         [negative.unsaved(), anchors.unsaved()].into_iter().flatten().map(str::to_owned).collect()
     }
@@ -184,9 +191,8 @@ impl Running {
         if !(1..=MAX_LIFETIME_SECS).contains(&lifetime_secs) {
             return Err(ControlError::LifetimeOutOfBounds { most_secs: MAX_LIFETIME_SECS });
         }
-        let until = wall_secs() + lifetime_secs;
         let mut list = self.trust.negative();
-        list.add(name, until)?;
+        let until = list.add(name, lifetime_secs, wall_secs())?;
         let unsaved = list.unsaved().map(str::to_owned);
         drop(list);
         self.put_negative_in_force(&[*name]);
@@ -204,7 +210,7 @@ impl Running {
         name: &FoldedNameBuf,
     ) -> Result<NegativeRemoved, ControlError> {
         let mut list = self.trust.negative();
-        if !list.remove(name) {
+        if !list.remove(name, wall_secs()) {
             return Err(ControlError::NoNegativeAnchor(name.to_string()));
         }
         let unsaved = list.unsaved().map(str::to_owned);

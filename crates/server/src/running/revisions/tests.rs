@@ -215,6 +215,28 @@ fn a_probation_is_no_longer_if_the_clock_is_set_back() {
 }
 
 #[test]
+fn a_probation_is_no_longer_after_a_start_with_an_earlier_clock() {
+    const AHEAD_SECS: u64 = 5 * 86_400;
+    let site = Site::new("probation-start", &format!("{TEXT}{ON_PROBATION}"));
+    let reloader = site.start();
+    set(&reloader, "policy.block-ttl-secs", "30").unwrap();
+    let before = reloader.revisions.probation().unwrap();
+    drop(reloader);
+    // The file that a server leaves whose clock is ahead.
+    let ahead = Probation {
+        until_secs: before.until_secs + AHEAD_SECS,
+        saved_at_secs: before.saved_at_secs + AHEAD_SECS,
+        ..before.clone()
+    };
+    let path = site.directory.join(DIRECTORY).join("probation.json");
+    fs::write(&path, serde_json::to_string(&ahead).unwrap()).unwrap();
+    for _ in 0..2 {
+        let until_secs = site.start().revisions.probation().unwrap().until_secs;
+        assert!((before.until_secs..before.until_secs + 60).contains(&until_secs), "{until_secs}");
+    }
+}
+
+#[test]
 fn a_revision_that_nobody_confirms_is_rolled_back_in_time() {
     let site = Site::new("probation", &format!("{TEXT}{ON_PROBATION}"));
     let reloader = site.start();
