@@ -532,13 +532,12 @@ impl<'a> Trailer<'a> {
     fn split(found: &FoundEntry, out: &'a mut [u8]) -> Option<Trailer<'a>> {
         let count = found.meta.user as usize & MAX_TTL_OFFSETS;
         let payload = out.get_mut(..found.len)?;
-        let response_len = found.len.checked_sub(2 * count + TRAILER_BYTES)?;
-        let (response, trailer) = payload.split_at_mut(response_len);
-        let (offsets, rest) = trailer.as_chunks::<2>();
-        let (offsets, [ede, note]) = offsets.split_at_checked(count)? else { return None };
-        let ede = Some(u16::from_be_bytes(*ede)).filter(|ede| *ede != u16::MAX);
-        let note = u16::from_le_bytes(*note);
-        Some(Trailer { response, offsets, ede, note, flags: *rest.first()? })
+        let (rest, fixed) = payload.split_last_chunk_mut::<TRAILER_BYTES>()?;
+        let (response, offsets) = rest.split_at_mut_checked(rest.len().checked_sub(2 * count)?)?;
+        let [ede_high, ede_low, note_low, note_high, flags] = *fixed;
+        let ede = Some(u16::from_be_bytes([ede_high, ede_low])).filter(|ede| *ede != u16::MAX);
+        let note = u16::from_le_bytes([note_low, note_high]);
+        Some(Trailer { response, offsets: offsets.as_chunks().0, ede, note, flags })
     }
 }
 
@@ -547,7 +546,8 @@ impl Trailer<'_> {
     fn rewrite_ttls(&mut self, ttl_of: impl Fn(u32) -> u32) {
         for offset in self.offsets {
             let at = usize::from(u16::from_be_bytes(*offset));
-            if let Some(field) = self.response.get_mut(at..).and_then(|rest| rest.first_chunk_mut())
+            if let Some(field) =
+                self.response.get_mut(at..at + 4).and_then(|field| field.first_chunk_mut())
             {
                 *field = ttl_of(u32::from_be_bytes(*field)).to_be_bytes();
             }

@@ -163,9 +163,13 @@ impl Producer {
             return;
         }
         let start = self.end as usize & self.mask;
+        // One check for the longest record costs less than a check for each of its parts.
+        let words = self.slots.words.get(start..).and_then(|words| words.first_chunk());
         // The facts are read after the check for room. Otherwise they would be written to memory
         // for every entry.
-        put(self.slots.words.get(start..).unwrap_or_default(), entry, octets, facts());
+        if let Some(words) = words {
+            put(words, entry, octets, facts());
+        }
         self.end = end;
         self.slots.published.0.store(end, Ordering::Release);
     }
@@ -199,11 +203,10 @@ fn kept(question: usize, reply: &[u8]) -> Option<&[u8]> {
     (has_question && octets.len() <= MAX_OCTETS).then_some(octets)
 }
 
-/// Writes a record to the start of a slice of words.
+/// Writes a record to the start of some words.
 #[inline(always)]
-fn put(words: &[AtomicU64], entry: &RawEntry<'_>, octets: &[u8], facts: RawFacts) {
-    let Some((fixed, mut rest)) = words.split_first_chunk::<FIXED>() else { return };
-    let set = |place: usize, word: u64| fixed[place].store(word, Ordering::Relaxed);
+fn put(words: &[AtomicU64; MAX_WORDS], entry: &RawEntry<'_>, octets: &[u8], facts: RawFacts) {
+    let set = |place: usize, word: u64| words[place].store(word, Ordering::Relaxed);
     let RawFacts { stage, transport, cache, validation, .. } = facts;
     let bytes = u32::from_le_bytes([transport, validation, cache, stage]);
     set(0, octets.len() as u64 | (entry.question.len() as u64) << 16 | u64::from(bytes) << 32);
@@ -218,18 +221,17 @@ fn put(words: &[AtomicU64], entry: &RawEntry<'_>, octets: &[u8], facts: RawFacts
         IpAddr::V4(address) => {
             set(1, facts.time_us);
             set(5, sizes | u64::from(address.to_bits()) << 32);
+            put_octets(&words[FIXED..], octets);
         }
         IpAddr::V6(address) => {
             set(1, facts.time_us | IS_V6);
             set(5, sizes);
-            let Some((two, after)) = rest.split_first_chunk::<V6_WORDS>() else { return };
             let address = address.to_bits();
-            two[0].store(address as u64, Ordering::Relaxed);
-            two[1].store((address >> 64) as u64, Ordering::Relaxed);
-            rest = after;
+            set(FIXED, address as u64);
+            set(FIXED + 1, (address >> 64) as u64);
+            put_octets(&words[FIXED + V6_WORDS..], octets);
         }
     }
-    put_octets(rest, octets);
 }
 
 /// Writes at least eight octets to the start of a slice of words.

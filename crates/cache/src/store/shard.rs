@@ -210,8 +210,10 @@ impl Shard {
         same: &impl Fn(&Meta, &[u8]) -> bool,
     ) -> Result<Option<FoundEntry>, Disturbed> {
         let (low, tag) = (hash as u32, Tag::of(hash));
+        let [mut start, second] = self.buckets_of(low);
         let mut result = Ok(None);
-        for start in self.buckets_of(low) {
+        // A loop over the array would write the array to memory.
+        loop {
             for cell in self.bucket(start) {
                 let slot = Slot(cell.load(Ordering::Acquire));
                 if !slot.has_tag(tag) {
@@ -233,8 +235,11 @@ impl Shard {
                     Copied::Disturbed => result = Err(Disturbed),
                 }
             }
+            if start == second {
+                return result;
+            }
+            start = second;
         }
-        result
     }
 
     #[inline]
@@ -242,8 +247,9 @@ impl Shard {
         if !slot.is_live() {
             return Copied::Disturbed;
         }
-        let words = self.words.get(slot.offset()..).unwrap_or_default();
-        let Some((head, rest)) = words.split_first_chunk::<HEADER_WORDS>() else {
+        let words = self.words.get(slot.offset()..);
+        let Some((head, rest)) = words.and_then(|words| words.split_first_chunk::<HEADER_WORDS>())
+        else {
             return Copied::Other;
         };
         let header = Header::load(head);

@@ -70,7 +70,8 @@ fn cookie_alone<'q>(
 ) -> Option<Rejection<'q>> {
     let edns = edns_without_question(octets).filter(|edns| edns.version == 0)?;
     let header = Header::read(octets)?;
-    let asked = Asked::read_parts(header, Some(&edns), &reader(cx, client)).ok()?;
+    let reader = || reader(cx, client);
+    let asked = Asked::read_parts(header, Some(&edns), client.transport, reader).ok()?;
     asked.edns.filter(|edns| edns.cookie.is_some())?;
     if !cx.state.allow.admits(client.entrance, client.ip) {
         return Some(Rejection::Silence(Stage::Refused));
@@ -90,9 +91,9 @@ pub(super) fn refused<'q>(
     client: &Client<'_>,
     out: &mut [u8],
 ) -> Rejection<'q> {
-    let plain = Reader { cookies: None, ..reader(cx, client) };
-    let mut asked =
-        Asked::read(view, &plain).unwrap_or(Asked::from_header(view.header(), client.transport));
+    let plain = || Reader { cookies: None, ..reader(cx, client) };
+    let mut asked = Asked::read(view, client.transport, plain)
+        .unwrap_or(Asked::from_header(view.header(), client.transport));
     if let Some(edns) = &mut asked.edns {
         edns.nsid = false;
         edns.keepalive = false;
@@ -137,7 +138,6 @@ pub(super) fn bad_option<'q>(
 pub(super) fn reader<'p>(cx: &'p QueryContext<'_>, client: &Client<'_>) -> Reader<'p> {
     Reader {
         ip: client.ip,
-        transport: client.transport,
         max_udp_size: cx.state.config.server.max_udp_size,
         cookies: cx.state.cookies.as_ref(),
         wall_secs: cx.wall_secs,

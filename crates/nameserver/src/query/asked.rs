@@ -136,13 +136,11 @@ pub enum ZoneVersion {
     },
 }
 
-/// The client, and the settings for reading its query.
+/// The client's address, and the settings for reading an OPT record.
 #[derive(Clone, Copy)]
 pub struct Reader<'a> {
     /// The client's address.
     pub ip: IpAddr,
-    /// The transport of the query.
-    pub transport: Transport,
     /// Maximum number of octets of a UDP response.
     pub max_udp_size: u16,
     /// The secrets; `None` if cookies are off.
@@ -162,21 +160,27 @@ impl Asked {
         Self { id: header.id, flags, wants_ad, limit: MIN_UDP_SIZE, transport, edns: None }
     }
 
-    /// Reads the header and OPT of a query.
+    /// Reads the header and OPT of a query. Calls `reader` only if there is an OPT record.
     #[inline]
-    pub fn read(query: &QueryView<'_>, reader: &Reader<'_>) -> Result<Self, BadOption> {
-        Self::read_parts(query.header(), query.edns.as_ref(), reader)
+    pub fn read<'r>(
+        query: &QueryView<'_>,
+        transport: Transport,
+        reader: impl FnOnce() -> Reader<'r>,
+    ) -> Result<Self, BadOption> {
+        Self::read_parts(query.header(), query.edns.as_ref(), transport, reader)
     }
 
     /// Reads the header and OPT of a message without a question.
     #[inline]
-    pub fn read_parts(
+    pub fn read_parts<'r>(
         header: Header,
         edns: Option<&Edns<'_>>,
-        reader: &Reader<'_>,
+        transport: Transport,
+        reader: impl FnOnce() -> Reader<'r>,
     ) -> Result<Self, BadOption> {
-        let mut asked = Self::from_header(header, reader.transport);
+        let mut asked = Self::from_header(header, transport);
         if let Some(edns) = edns {
+            let reader = reader();
             asked.wants_ad |= edns.dnssec_ok;
             asked.limit = edns.udp_size.max(MIN_UDP_SIZE).min(reader.max_udp_size);
             let mut facts = AskedEdns {
@@ -190,11 +194,11 @@ impl Asked {
                 zone_version: ZoneVersion::NotAsked,
             };
             if edns.has_options() {
-                read_options(edns.options(), reader, &mut facts)?;
+                read_options(edns.options(), transport, &reader, &mut facts)?;
             }
             asked.edns = Some(facts);
         }
-        if reader.transport.is_stream() {
+        if transport.is_stream() {
             asked.limit = u16::MAX;
         }
         Ok(asked)
@@ -214,15 +218,16 @@ impl Asked {
 
 fn read_options<'q, E>(
     options: impl Iterator<Item = Result<EdnsOption<'q>, E>>,
+    transport: Transport,
     reader: &Reader<'_>,
     facts: &mut AskedEdns,
 ) -> Result<(), BadOption> {
     for option in options {
         match option.map_err(|_| BadOption)? {
             EdnsOption::Nsid(_) => facts.nsid = true,
-            EdnsOption::Padding(_) => facts.padding = reader.transport.is_encrypted(),
+            EdnsOption::Padding(_) => facts.padding = transport.is_encrypted(),
             EdnsOption::Ecs { .. } => facts.subnet = true,
-            EdnsOption::TcpKeepalive(None) => facts.keepalive = reader.transport.is_stream(),
+            EdnsOption::TcpKeepalive(None) => facts.keepalive = transport.is_stream(),
             // RFC 7828 §3.2.1: a timeout in a query is an error.
             EdnsOption::TcpKeepalive(Some(_)) => return Err(BadOption),
             // Data in a query is ignored (RFC 9660 §3.2).

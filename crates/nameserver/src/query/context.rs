@@ -136,6 +136,8 @@ pub(super) struct Query<'q> {
     pub(super) hash: u64,
     /// The profile of the client; see [`Policy::profile`](crate::policy::Policy::profile).
     pub(super) profile: u16,
+    /// The flags on which the answer depends; see [`key_flags`].
+    pub(super) flags: u8,
     /// The rule or list that allows the question; see [`Decision::note`].
     pub(super) note: u16,
     /// The result of the search in the packet cache.
@@ -165,11 +167,13 @@ impl<'q> Query<'q> {
         let asked = &waiter.asked;
         let who = (waiter.ip, waiter.device);
         let profile = cx.profile_with(who, waiter.entrance, asked.transport);
+        let flags = key_flags(asked);
         Self {
             asked,
             key,
-            hash: packet_hash(key.hash, profile, key_flags(asked)),
+            hash: packet_hash(key.hash, profile, flags),
             profile,
+            flags,
             note: waiter.note,
             cache: CacheState::Miss,
             arrival: Arrival::Waiting(waiter),
@@ -228,11 +232,7 @@ impl<'q> Query<'q> {
     /// Returns the key in the packet cache.
     #[inline]
     pub(super) fn packet_key(&self) -> PacketKey<'q> {
-        PacketKey {
-            profile: self.profile,
-            flags: key_flags(self.asked),
-            question: self.key.question(),
-        }
+        PacketKey { profile: self.profile, flags: self.flags, question: self.key.question() }
     }
 
     /// Returns the address at which the query arrived.

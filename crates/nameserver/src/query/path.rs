@@ -63,7 +63,7 @@ pub fn answer(
     if let Some(step) = strangers::hold(cx, octets, view.qtype, client) {
         return step;
     }
-    let Ok(asked) = Asked::read(&view, &reader(cx, client)) else {
+    let Ok(asked) = Asked::read(&view, client.transport, || reader(cx, client)) else {
         let rejection = admission::bad_option(&view, client, out);
         return reject(cx, &rejection, client, out);
     };
@@ -76,9 +76,10 @@ pub fn answer(
             (&own_key, cx.profile_with(who, client.entrance, client.transport))
         }
     };
-    let hash = packet_hash(key.hash, profile, key_flags(&asked));
+    let flags = key_flags(&asked);
+    let hash = packet_hash(key.hash, profile, flags);
     let (cache, arrival) = (CacheState::NotAsked, Arrival::New { view: &view, client });
-    let query = Query { asked: &asked, key, hash, profile, note: 0, cache, arrival };
+    let query = Query { asked: &asked, key, hash, profile, flags, note: 0, cache, arrival };
     if is_beside_the_cache(cx, &query, &view) {
         return after_packets(cx, &query, CacheState::NotAsked, Output { message: out, misses });
     }
@@ -458,7 +459,7 @@ fn own_end(
     let (mut question, _) = question_behind(cx, asked, aliases.last()?);
     let asked_at_end = asked_behind(query.asked, aliases);
     let client = query;
-    let query = &Query { asked: &asked_at_end, ..*query };
+    let query = &Query { asked: &asked_at_end, flags: key_flags(&asked_at_end), ..*query };
     let mut found = pool::answer(cx, query, &question.view().into(), out);
     if let Finding::Nothing = found {
         found = cx.state.names.local.answer(&question.view().into(), out);

@@ -164,10 +164,11 @@ impl<'s> Rehearsal<'s> {
         };
         let (asked, key) = (asked(self.transport), view.key(&self.shared.key, 0));
         let profile = cx.profile_with((self.ip, self.device), self.entrance, self.transport);
-        let hash = packet_hash(key.hash, profile, key_flags(&asked));
+        let flags = key_flags(&asked);
+        let hash = packet_hash(key.hash, profile, flags);
         let arrival = Arrival::New { view: &view, client: &self.client(&peer) };
         let (asked, key, cache) = (&asked, &key, CacheState::Miss);
-        let query = Query { asked, key, hash, profile, note: 0, cache, arrival };
+        let query = Query { asked, key, hash, profile, flags, note: 0, cache, arrival };
         self.end(|output| take(&query, output))
     }
 

@@ -70,7 +70,7 @@ pub(super) fn turned_off<'q>(
     let (client, question) = (client_of(held), held.question());
     let Some(header) = Header::read(&held.octets) else { return Rejection::Silence(Stage::Shed) };
     let (asked, qtype) = match QueryView::parse(&held.octets) {
-        Ok(view) => match Asked::read(&view, &reader(cx, &client)) {
+        Ok(view) => match Asked::read(&view, client.transport, || reader(cx, &client)) {
             Ok(asked) => (asked, view.qtype),
             Err(_) => return Rejection::Silence(Stage::Shed),
         },
