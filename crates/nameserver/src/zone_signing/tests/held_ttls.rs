@@ -19,12 +19,11 @@ impl Site {
         }
         self.now_secs - since
     }
-}
 
-#[test]
-fn a_lowered_ttl_of_the_keys_does_not_shorten_the_next_roll_over() {
-    for restarts in [false, true] {
-        let mut site = Site::new(if restarts { "key-ttl-restart" } else { "key-ttl" });
+    /// Returns a site with an active KSK and ZSK. The TTL of their DNSKEY RRset was just lowered
+    /// from a day to a minute.
+    fn with_lowered_key_ttl(name: &str) -> Self {
+        let mut site = Self::new(name);
         site.reload(|config| {
             config.policy.keys.scheme = KeyScheme::Split;
             config.policy.keys.dnskey_ttl_secs = 86_400;
@@ -33,20 +32,32 @@ fn a_lowered_ttl_of_the_keys_does_not_shorten_the_next_roll_over() {
         site.parent = vec![site.ds(0)];
         site.run_until(&["active", "active"]);
         site.reload(|config| config.policy.keys.dnskey_ttl_secs = 60);
+        site
+    }
+
+    /// Replaces the ZSK. Returns how long the new one is published before it signs.
+    fn secs_until_a_new_zsk_signs(&mut self) -> u64 {
+        self.signer.roll(KeyRole::Zsk).unwrap();
+        self.publish();
+        self.secs_in(&["active", "active", "published"])
+    }
+}
+
+#[test]
+fn a_lowered_ttl_of_the_keys_does_not_shorten_the_next_roll_over() {
+    for restarts in [false, true] {
+        let name = if restarts { "key-ttl-restart" } else { "key-ttl" };
+        let mut site = Site::with_lowered_key_ttl(name);
         if restarts {
             site.restart();
             site.publish();
         }
-        site.signer.roll(KeyRole::Zsk).unwrap();
-        site.publish();
-        let waited = site.secs_in(&["active", "active", "published"]);
+        let waited = site.secs_until_a_new_zsk_signs();
         assert!((DAY..DAY + 3 * TICK_SECS).contains(&waited), "{waited} {restarts}");
         // Later, no cache has the keys with the old TTL.
         site.run_until(&["active", "active"]);
         site.run(DAY);
-        site.signer.roll(KeyRole::Zsk).unwrap();
-        site.publish();
-        let waited = site.secs_in(&["active", "active", "published"]);
+        let waited = site.secs_until_a_new_zsk_signs();
         assert!(waited <= 3 * TICK_SECS, "{waited} {restarts}");
     }
 }
@@ -88,22 +99,12 @@ fn a_replaced_key_stays_until_caches_have_forgotten_the_answers_of_pools() {
 
 #[test]
 fn the_time_since_a_ttl_was_lowered_counts_while_no_key_is_replaced() {
-    let mut site = Site::new("settled-ttl");
-    site.reload(|config| {
-        config.policy.keys.scheme = KeyScheme::Split;
-        config.policy.keys.dnskey_ttl_secs = 86_400;
-    });
-    site.run_until(&["submitted", "active"]);
-    site.parent = vec![site.ds(0)];
-    site.run_until(&["active", "active"]);
-    site.reload(|config| config.policy.keys.dnskey_ttl_secs = 60);
+    let mut site = Site::with_lowered_key_ttl("settled-ttl");
     site.run(DAY / 2);
     site.restart();
     site.publish();
     site.run(DAY / 2 + 2 * TICK_SECS);
-    site.signer.roll(KeyRole::Zsk).unwrap();
-    site.publish();
-    let waited = site.secs_in(&["active", "active", "published"]);
+    let waited = site.secs_until_a_new_zsk_signs();
     assert!(waited <= 3 * TICK_SECS, "{waited}");
 }
 
