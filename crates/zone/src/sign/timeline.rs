@@ -333,11 +333,11 @@ impl KeyTimeline {
         steps
     }
 
-    /// Makes the key with the parent's DS record wait like the first key of a zone, because the
-    /// zone was published without signatures meanwhile. Returns the steps. A roll-over in progress
-    /// goes on.
+    /// Makes the KSK or CSK wait like the first key of a zone, because the zone was published
+    /// without signatures meanwhile. Returns the steps. If a KSK or CSK is being replaced, this
+    /// goes on instead; a roll-over of ZSKs always does.
     pub fn begin_again(&mut self, now_secs: u64) -> Vec<KeyStep> {
-        if self.is_rolling() {
+        if self.keys.iter().filter(|key| key.role.is_entry()).count() > 1 {
             return Vec::new();
         }
         let mut steps = Vec::new();

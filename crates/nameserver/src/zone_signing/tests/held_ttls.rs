@@ -171,6 +171,28 @@ fn a_zone_that_is_signed_again_requests_its_ds_record_as_a_new_zone_does() {
 }
 
 #[test]
+fn a_zone_that_is_signed_again_during_a_wait_or_a_roll_over_requests_no_ds_record() {
+    let mut submitted = Site::new("again-submitted");
+    submitted.run_until(&["submitted"]);
+    let mut rolling = Site::with_lowered_key_ttl("again-rolling");
+    rolling.signer.roll(KeyRole::Zsk).unwrap();
+    rolling.publish();
+    for mut site in [submitted, rolling] {
+        site.parent.clear();
+        let ttl = HeldTtl { secs: 86_400, ..HeldTtl::default() };
+        site.signer.follow_unsigned(Some(ttl));
+        site.reload(|config| config.policy.validity_secs += 86_400);
+        for _ in 0..DAY / TICK_SECS {
+            assert_eq!(site.states()[0], "published");
+            assert!(site.signer.report(site.now_secs).ds.is_empty());
+            site.run(TICK_SECS);
+        }
+        site.run(3 * TICK_SECS);
+        assert_eq!(site.states()[0], "submitted");
+    }
+}
+
+#[test]
 fn a_clock_that_starts_in_the_past_makes_no_key_too_old() {
     let mut site = Site::settled("past");
     site.reload(|config| config.policy.keys.entry_lifetime_secs = 90 * DAY);
