@@ -249,6 +249,8 @@ impl HostedZone {
             let lacking = of_this.and_then(|_| without_type(&records.iter().next()?, set.qtype));
             let owner = proven.name();
             if let Some((rdata, ttl_secs)) = lacking {
+                // A later answer may have addresses (RFC 9077 §3).
+                let ttl_secs = ttl_secs.min(set.ttl_secs);
                 let owned = Owned { owner, signed: owner, rtype: proof.rtype, ttl_secs };
                 self.write_signed(Section::Authority, &owned, set, &[&rdata], builder)?;
                 continue;

@@ -147,6 +147,13 @@ fn addresses_that_are_made_for_an_answer_are_signed_with_it() {
             let said = hosting.delv(name, rtype);
             assert!(said.contains(expected), "{settings} {name} {rtype}: {said}");
         }
+        // Resolvers must not use the proof for longer than an address (RFC 8198, RFC 9077).
+        let said = hosting.run("dig", &["+dnssec", "svc.corp.example", "AAAA"]);
+        let lines = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let proofs =
+            lines.filter(|words| words.get(3).is_some_and(|rtype| rtype.starts_with("NSEC")));
+        let ttls: Vec<_> = proofs.map(|words| words[1].to_owned()).collect();
+        assert_eq!(ttls, ["20"], "{settings}: {said}");
         // A restart has nothing to sign again.
         let before = hosting.site.avocet_text(&["zone", "export", "corp.example"]);
         let Hosting { site, _server: server, _upstream } = hosting;
