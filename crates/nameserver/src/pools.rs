@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use avocet_config::name::shown;
 use avocet_config::pool::PoolConfig;
 use avocet_wire::suffix::SuffixMap;
-use avocet_wire::{FoldedName, Rtype, name};
+use avocet_wire::{FoldedName, name};
 use avocet_zone::HostedZones;
 use avocet_zone::pool::PoolMasks;
 
@@ -117,11 +117,7 @@ impl Pools {
 
     /// Returns whether a pool answers for a name. An alias of these zones precedes it.
     pub fn answer(&self, name: FoldedName<'_>, zones: &HostedZones) -> bool {
-        let is_alias = || {
-            let zone = zones.zone_of(name, Rtype::A).flatten();
-            zone.is_some_and(|zone| zone.has_alias(name))
-        };
-        self.get(name.wire()).is_some() && !is_alias()
+        self.get(name.wire()).is_some() && !zones.has_alias(name)
     }
 
     /// Returns all pools, in no order.

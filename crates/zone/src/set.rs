@@ -107,6 +107,13 @@ impl HostedZones {
         self.answering(qname, qtype).map(|(_, zone)| zone.as_deref())
     }
 
+    /// Returns whether the zone of a name has an alias at or above the name: see
+    /// [`HostedZone::has_alias`].
+    #[must_use]
+    pub fn has_alias(&self, name: FoldedName<'_>) -> bool {
+        self.zone_of(name, Rtype::A).flatten().is_some_and(|zone| zone.has_alias(name))
+    }
+
     /// Returns the zone of [`Self::zone_of`] as a shared pointer, if the zone is loaded.
     #[must_use]
     pub fn shared_zone_of(&self, qname: FoldedName<'_>, qtype: Rtype) -> Option<Arc<HostedZone>> {

@@ -23,10 +23,10 @@ pub(crate) fn read_with_earlier(path: &Path, most: u64, open: OpenFile<'_>) -> i
     if !octets.starts_with(KEA_HEADER.as_bytes()) {
         return Ok(octets);
     }
-    let beside = |ending: &str| path.with_added_extension(ending);
-    let files: Vec<PathBuf> = match beside("completed") {
+    let with_ending = |ending: &str| path.with_added_extension(ending);
+    let files: Vec<PathBuf> = match with_ending("completed") {
         completed if completed.exists() => vec![completed],
-        _ => ["1", "2"].map(beside).into(),
+        _ => ["1", "2"].map(with_ending).into(),
     };
     for file in files {
         match open(&file, most.saturating_sub(octets.len() as u64)) {

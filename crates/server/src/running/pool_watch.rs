@@ -12,7 +12,7 @@ use avocet_config::pool_probe::{ProbeConfig, ProbePort};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::pools::{LivePool, hidden_text};
 use avocet_nameserver::query::own::Names;
-use avocet_wire::{FoldedName, Rtype};
+use avocet_wire::FoldedName;
 use avocet_zone::pool::{
     AddressFamily, HealthState, MemberControl, PoolMasks, ProbeVerdict, TargetHealth, WhenAllDown,
 };
@@ -350,11 +350,8 @@ impl PoolTable {
 
     /// Notes which pools have no effect, and logs those that had one before.
     fn note_hidden(&mut self, names: &Names) {
-        let is_hidden = |name: &[u8]| {
-            let name = FoldedName::from_folded_unchecked(name);
-            let zone = names.zones.zone_of(name, Rtype::A).flatten();
-            zone.is_some_and(|zone| zone.has_alias(name))
-        };
+        let is_hidden =
+            |name: &[u8]| names.zones.has_alias(FoldedName::from_folded_unchecked(name));
         let all = self.pools.iter().map(|pool| pool.config.name.clone());
         let hidden: BTreeSet<_> = all.filter(|name| is_hidden(name)).collect();
         for name in hidden.difference(&self.hidden) {

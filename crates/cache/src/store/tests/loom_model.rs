@@ -95,7 +95,7 @@ fn loom_an_entry_moved_onto_its_own_words_is_not_seen_half_done() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(1);
     model.max_branches = 10_000;
-    // So many relaxed loads have too many outcomes to explore them all.
+    // With this number of relaxed loads, there are too many outcomes to explore them all.
     model.max_permutations = Some(50_000);
     model.check(|| {
         let shard = Arc::new(Shard::several(1, OVERLAPPING, 0).into_vec().remove(0));

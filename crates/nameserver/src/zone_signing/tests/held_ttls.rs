@@ -35,6 +35,12 @@ impl Site {
         site
     }
 
+    /// Signs the zone after a version with a TTL of a day was published without signatures.
+    fn sign_again(&mut self) {
+        self.signer.follow_unsigned(Some(HeldTtl { secs: 86_400, ..HeldTtl::default() }));
+        self.reload(|config| config.policy.validity_secs += 86_400);
+    }
+
     /// Replaces the ZSK. Returns how long the new one is published before it signs.
     fn secs_until_a_new_zsk_signs(&mut self) -> u64 {
         self.signer.roll(KeyRole::Zsk).unwrap();
@@ -155,9 +161,7 @@ fn a_zone_that_is_signed_again_requests_its_ds_record_as_a_new_zone_does() {
     let own = vec![site.ds(0)];
     site.parent.clear();
     site.run(2 * DAY);
-    let ttl = HeldTtl { secs: 86_400, ..HeldTtl::default() };
-    site.signer.follow_unsigned(Some(ttl));
-    site.reload(|config| config.policy.validity_secs += 86_400);
+    site.sign_again();
     assert_eq!(site.states(), ["published"]);
     assert!(site.signer.report(site.now_secs).ds.is_empty());
     site.restart();
@@ -179,9 +183,7 @@ fn a_zone_that_is_signed_again_during_a_wait_or_a_roll_over_requests_no_ds_recor
     rolling.publish();
     for mut site in [submitted, rolling] {
         site.parent.clear();
-        let ttl = HeldTtl { secs: 86_400, ..HeldTtl::default() };
-        site.signer.follow_unsigned(Some(ttl));
-        site.reload(|config| config.policy.validity_secs += 86_400);
+        site.sign_again();
         for _ in 0..DAY / TICK_SECS {
             assert_eq!(site.states()[0], "published");
             assert!(site.signer.report(site.now_secs).ds.is_empty());

@@ -57,11 +57,18 @@ enum MovePart {
     Joins { since_secs: u64 },
 }
 
-/// A zone in a catalog.
-struct CatalogEntry<'c> {
+/// A zone with `member-of`.
+struct Member<'c> {
     /// The unique label.
     label: String,
     zone: &'c ZoneConfig,
+    /// The catalog in `member-of`.
+    of: &'c [u8],
+}
+
+/// A zone in a catalog.
+struct CatalogEntry<'c> {
+    member: &'c Member<'c>,
     part: MovePart,
 }
 
@@ -100,7 +107,7 @@ impl fmt::Display for CatalogText<'_> {
         writeln!(f, "; Written by Avocet: the zones with `member-of`.")?;
         writeln!(f, "{SOA}{} {REFRESH_SECS} {RETRY_SECS} 2147483646 0", self.serial)?;
         writeln!(f, "@ 0 NS invalid.\nversion 0 TXT \"2\"")?;
-        for CatalogEntry { label, zone, part } in self.entries {
+        for CatalogEntry { member: Member { label, zone, .. }, part } in self.entries {
             let name = shown(&zone.name);
             match part {
                 MovePart::Stays => writeln!(f, "{label}.zones 0 PTR {name}")?,
@@ -153,28 +160,35 @@ fn write_catalogs_at(zones: &[ZoneConfig], steps: Steps, now_secs: u64) {
             }
         }
     }
+    let members: Vec<_> = zones.iter().filter_map(Member::new).collect();
     for catalog in &catalogs.present {
-        let entries = catalogs.entries_of(catalog, zones);
+        let entries = catalogs.entries_of(catalog, &members);
         if let Err(error) = catalog.write(&entries, now_secs) {
             failed(catalog.catalog, error);
         }
     }
 }
 
+impl<'c> Member<'c> {
+    fn new(zone: &'c ZoneConfig) -> Option<Self> {
+        let CatalogRole::Listed { catalog, .. } = &zone.catalog else { return None };
+        Some(Self { label: unique_label(&zone.name), zone, of: catalog })
+    }
+}
+
 impl Catalogs<'_> {
     /// Returns the zones that a catalog must list now.
-    fn entries_of<'z>(&self, of: &Present<'_>, zones: &'z [ZoneConfig]) -> Vec<CatalogEntry<'z>> {
-        let entry = |zone: &'z ZoneConfig| {
-            let CatalogRole::Listed { catalog, .. } = &zone.catalog else { return None };
-            let label = unique_label(&zone.name);
-            let to = self.destination(&label, catalog);
+    fn entries_of<'m>(&self, of: &Present<'_>, members: &'m [Member<'m>]) -> Vec<CatalogEntry<'m>> {
+        let entry = |member: &'m Member<'m>| {
+            let label = &member.label;
+            let to = self.destination(label, member.of);
             let part = match *of.catalog.name == *to {
-                true => self.part_of_destination(of, &label)?,
-                false => self.part_of_origin(of, &label, to)?,
+                true => self.part_of_destination(of, label)?,
+                false => self.part_of_origin(of, label, to)?,
             };
-            Some(CatalogEntry { label, zone, part })
+            Some(CatalogEntry { member, part })
         };
-        zones.iter().filter_map(entry).collect()
+        members.iter().filter_map(entry).collect()
     }
 
     /// Returns the catalog to which a zone moves or belongs. If two catalogs list it, this is the
@@ -306,7 +320,7 @@ impl<'c> Present<'c> {
     /// Logs the steps of moves.
     fn log_moves(&self, entries: &[CatalogEntry<'_>]) {
         let catalog = shown(&self.catalog.name);
-        for CatalogEntry { label, zone, part } in entries {
+        for CatalogEntry { member: Member { label, zone, .. }, part } in entries {
             let zone = shown(&zone.name);
             match (self.part_of(label), part) {
                 (Some(MovePart::Leaves { to: earlier, .. }), MovePart::Leaves { to, .. })
@@ -322,7 +336,7 @@ impl<'c> Present<'c> {
                 _ => {}
             }
         }
-        let is_kept = |label: &String| entries.iter().any(|entry| entry.label == *label);
+        let is_kept = |label: &String| entries.iter().any(|entry| entry.member.label == *label);
         let moved =
             self.listed.iter().filter(|(_, listed)| matches!(listed.part, MovePart::Leaves { .. }));
         for (_, Listed { zone, .. }) in moved.filter(|(label, _)| !is_kept(label)) {
