@@ -381,7 +381,8 @@ impl PoolTable {
                  when-all-down decides about the answers"
             ));
         }
-        let faults: Vec<_> = self.pools.iter().filter_map(|pool| self.fault_of(pool)).collect();
+        let answering = self.pools.iter().filter(|pool| !self.hidden.contains(&pool.config.name));
+        let faults: Vec<_> = answering.filter_map(|pool| self.fault_of(pool)).collect();
         (!faults.is_empty()).then(|| faults.join("; "))
     }
 
