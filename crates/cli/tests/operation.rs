@@ -142,6 +142,8 @@ mod surroundings;
 mod tables;
 #[path = "operation/take_over.rs"]
 mod take_over;
+#[path = "operation/take_over_changes.rs"]
+mod take_over_changes;
 #[path = "operation/tls.rs"]
 mod tls;
 #[path = "operation/tls_upstream.rs"]

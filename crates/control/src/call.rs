@@ -573,6 +573,14 @@ impl Request {
         }
     }
 
+    /// Returns whether the reply acknowledges a change that must not be lost if another process
+    /// takes over. The other changes may take long, and the next process makes them by itself or by
+    /// another request.
+    pub const fn changes_state(&self) -> bool {
+        matches!(self.effect(), Effect::Changes)
+            && !matches!(self, Self::ListsRefresh(_) | Self::LogPrune(_))
+    }
+
     /// Returns whether the request changes nothing and reveals no secret.
     const fn reads(&self) -> bool {
         matches!(

@@ -24,6 +24,9 @@ pub enum ControlError {
     Disconnected,
     /// Another process is taking over, or the server is shutting down.
     TakeOverRefused,
+    /// The request is not possible just now, because another process is taking over. Holds the
+    /// reason.
+    Postponed(&'static str),
     /// A name is invalid. Holds the problem.
     InvalidName(String),
     /// The record type is unknown.
@@ -172,7 +175,9 @@ impl ControlError {
     pub const fn code(&self) -> ErrorCode {
         match self {
             Self::NotARequest(_) => ErrorCode::NotARequest,
-            Self::Busy | Self::Overloaded | Self::TooManyChecks => ErrorCode::Busy,
+            Self::Busy | Self::Overloaded | Self::TooManyChecks | Self::Postponed(_) => {
+                ErrorCode::Busy
+            }
             Self::ShuttingDown => ErrorCode::ShuttingDown,
             Self::Disconnected => ErrorCode::Disconnected,
             Self::InvalidName(_)
@@ -228,7 +233,7 @@ impl ControlError {
     /// Returns the next step for the user, if the message does not state it.
     pub const fn next(&self) -> Option<&'static str> {
         Some(match self {
-            Self::Busy | Self::TooManyChecks => "try again",
+            Self::Busy | Self::TooManyChecks | Self::Postponed(_) => "try again",
             Self::UnknownRequest(_) => "see `avocet requests list`",
             Self::UnknownClient(_) => "give --client an address or the name of a [[client]]",
             Self::UnknownListener(_) => "give --listener the name of a [[listener]]",
@@ -290,7 +295,7 @@ impl fmt::Display for ControlError {
             Self::NoProbation => f.write_str("no revision is on probation"),
             Self::SwitchRefused(error) => error.fmt(f),
             Self::ConfigurationRefused(errors) => f.write_str(errors),
-            Self::Interrupted(fault) => f.write_str(fault),
+            Self::Interrupted(fault) | Self::Postponed(fault) => f.write_str(fault),
             Self::UnknownType(word) => write!(f, "{word:?} is not a record type"),
             Self::PauseTooLong { secs, most_secs } => pause_too_long(f, *secs, *most_secs),
             Self::LifetimeOutOfBounds { most_secs } => {

@@ -17,6 +17,10 @@ enum Wish {
 pub struct Offer {
     /// The number of sockets of workers.
     pub sockets: usize,
+    /// Whether the server releases the data directory before the new process reads it. Missing in
+    /// offers of earlier versions.
+    #[serde(default)]
+    pub cedes: bool,
 }
 
 /// The reply of a server that refuses the take-over.
@@ -92,9 +96,11 @@ mod tests {
     fn a_take_over_begins_with_one_line_each_way() {
         assert_eq!(request(), "{\"command\":\"take-over\"}\n");
         assert!(is_request(request().as_bytes()) && !is_request(b"{\"command\":\"stats\"}\n"));
-        let offer = Offer { sockets: 4 };
-        assert_eq!(offer.line(), "{\"sockets\":4}\n");
+        let offer = Offer { sockets: 4, cedes: true };
+        assert_eq!(offer.line(), "{\"sockets\":4,\"cedes\":true}\n");
         assert_eq!(Offer::read(offer.line().as_bytes()).unwrap(), offer);
+        let earlier = Offer { sockets: 4, cedes: false };
+        assert_eq!(Offer::read(b"{\"sockets\":4}\n").unwrap(), earlier);
         let refused = Offer::read(b"{\"error\":\"no\"}\n");
         assert!(matches!(refused, Err(OfferError::Refused(reason)) if reason == "no"));
         assert!(matches!(Offer::read(b"{}\n"), Err(OfferError::Malformed(_))));

@@ -15,9 +15,9 @@
 //! [`memory`] reports how much memory the process may use.
 //!
 //! [`process`], [`signals`] and [`handover`] cover the start and the end of a process, and
-//! [`mod@file`] opens files that a user names. [`replace`] replaces files that users edit.
-//! [`clock`] reads a clock that continues during suspend. [`mod@probe`] tests whether an address is
-//! free.
+//! [`ownership`] decides which process writes the data directory. [`mod@file`] opens files that a
+//! user names, and [`replace`] replaces files that users edit. [`clock`] reads a clock that
+//! continues during suspend. [`mod@probe`] tests whether an address is free.
 
 pub mod client;
 pub mod clock;
@@ -29,6 +29,7 @@ pub mod memory;
 pub mod neighbours;
 mod netlink;
 mod options;
+pub mod ownership;
 mod peer;
 pub mod ping;
 pub mod poll;

@@ -25,6 +25,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::file::{exchange, rename_to_missing, sync_directory};
+use crate::ownership;
 
 /// Maximum number of times that files are exchanged back. An exchange back happens only if another
 /// program saves the file between two system calls.
@@ -96,12 +97,14 @@ impl std::error::Error for ReplaceFault {
 /// directory, and `path` is not a link. The name `written` is free afterwards, also after an error.
 ///
 /// # Errors
-/// Another program has changed the file, or the system reports an error.
+/// Another program has changed the file, the system reports an error, or another process owns the
+/// state of the server.
 pub fn replace_if(
     path: &Path,
     written: &Path,
     expected: &ExpectedFile<'_>,
 ) -> Result<(), ReplaceFault> {
+    let _permit = ownership::write()?;
     match expected {
         ExpectedFile::Missing => put_in_gap(path, written, &rename_to_missing),
         ExpectedFile::Present(is_expected) => {

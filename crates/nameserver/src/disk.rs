@@ -1,5 +1,5 @@
 //! Files that are complete at any moment: they are written under another name, synced, and then
-//! renamed.
+//! renamed. Only the process that owns the data directory writes files ([`ownership`]).
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Read, Write};
@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use avocet_io::file::{open_regular, sync_directory};
+use avocet_io::ownership;
 use avocet_io::replace::{ExpectedFile, ReplaceFault};
 
 use crate::file_watch::FileFingerprint;
@@ -39,6 +40,7 @@ impl Paced {
     ///
     /// The file cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
+        let _permit = ownership::write()?;
         Ok(Self { file: File::create(path)?, unsynced: 0 })
     }
 
@@ -59,6 +61,7 @@ impl Paced {
 
 impl Write for Paced {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        let _permit = ownership::write()?;
         let written = self.file.write(&octets[..octets.len().min(PIECE)])?;
         self.unsynced += written;
         if self.unsynced >= SYNCED {
@@ -115,6 +118,7 @@ pub fn replace_if(
     parts: &[&[u8]],
     expected: Option<FileFingerprint>,
 ) -> Result<Option<FileFingerprint>, ReplaceFault> {
+    let _permit = ownership::write()?;
     let SharedFile { path, facts } = SharedFile::at(path)?;
     let WrittenFile { beside, fingerprint } = WrittenFile::write(&path, parts, facts.as_ref())?;
     let has_content = |path: &Path| {
@@ -171,6 +175,7 @@ fn put(
     parts: &[&[u8]],
     model: Option<&Metadata>,
 ) -> io::Result<Option<FileFingerprint>> {
+    let _permit = ownership::write()?;
     let WrittenFile { beside, fingerprint } = WrittenFile::write(path, parts, model)?;
     fs::rename(&beside, path).inspect_err(|_| discard(&beside))?;
     sync_directory(path)?;

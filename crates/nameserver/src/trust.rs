@@ -5,7 +5,7 @@ use avocet_dnssec::negative::NegativeAnchor;
 use avocet_wire::FoldedNameBuf;
 
 /// Trust anchors that apply in addition to the configuration.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LearntTrust {
     /// Zones with a configured anchor and an automatic rollover, each with the anchors that replace
     /// the configured one.

@@ -28,7 +28,9 @@ use crate::{disk, pools};
 mod addresses;
 mod fetched;
 mod kept;
+mod prepared;
 mod published;
+mod renamed;
 mod signing;
 mod unsigned;
 mod written;
@@ -36,6 +38,7 @@ mod written;
 pub use addresses::{AddressLookUp, AwaitedAddresses};
 pub use fetched::{FetchedFault, FetchedRecords, compare_fetched};
 use kept::KeptZone;
+use prepared::PreparedZone;
 use signing::KnownSigners;
 pub use written::{check_copy, make_way};
 
@@ -194,8 +197,39 @@ impl ZoneFiles {
     #[must_use]
     pub fn of(configured: &[ZoneConfig]) -> Self {
         let files = Self::default();
+        renamed::adopt(configured);
         files.put(files.read(configured));
         files
+    }
+
+    /// Reads the files of zones that another process may still change. No zone is in force until
+    /// [`Self::begin`].
+    #[must_use]
+    pub fn prepared(configured: &[ZoneConfig]) -> Self {
+        let files = Self::default();
+        let mut kept = files.kept();
+        for config in configured {
+            let prepared = PreparedZone::read(config);
+            kept.insert(config.id(), KeptZone { prepared, ..KeptZone::new(config.clone()) });
+        }
+        drop(kept);
+        files
+    }
+
+    /// Reads the state of the zones that this process owns from now on, and puts it in force.
+    pub fn begin(&self, configured: &[ZoneConfig]) {
+        renamed::adopt(configured);
+        let prepared: Vec<_> = self
+            .kept()
+            .values_mut()
+            .map(|zone| {
+                let prepared = std::mem::take(&mut zone.prepared);
+                // The other files of the zone may have changed since.
+                KeptZone { prepared, ..KeptZone::new(zone.config.clone()) }
+            })
+            .collect();
+        *self.kept() = prepared.into_iter().map(|zone| (zone.config.id(), zone)).collect();
+        self.put(self.read(configured));
     }
 
     /// Returns the zones of a configuration, to be passed to [`Self::put`] if the configuration

@@ -2,12 +2,14 @@
 //! changes that the master file does not have yet. The server appends to the file until the file is
 //! larger than all changes that the zone keeps. The file is then replaced as a whole.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use avocet_io::file::rename_to_missing;
+use avocet_io::ownership;
 use avocet_wire::{FoldedName, Rtype};
 use avocet_zone::{
     HostedZone, JournalContent, ZoneChange, ZoneVersion, append_change, append_line, append_read,
@@ -45,6 +47,14 @@ struct OpenJournal {
 }
 
 impl OpenJournal {
+    /// Returns whether the file at the path is this one, and nobody else has written to it.
+    fn is_at(&self, path: &Path) -> bool {
+        let facts = |facts: Metadata| (facts.dev(), facts.ino(), facts.len());
+        let own = self.file.metadata().map(facts);
+        let found = fs::metadata(path).map(facts);
+        own.is_ok_and(|own| own.2 == self.len && found.is_ok_and(|found| found == own))
+    }
+
     /// Returns whether the journal already records the version in the master file, which `read`
     /// starts from.
     fn knows(&self, read: &ZoneChange) -> bool {
@@ -66,6 +76,11 @@ impl ZoneJournal {
         Self { path, open: None }
     }
 
+    /// Sets the path of the file after it was renamed.
+    pub(crate) fn rename(&mut self, path: PathBuf) {
+        self.path = path;
+    }
+
     /// Reads the changes, and cuts off the octets after the last usable entry.
     pub(crate) fn read(&mut self, apex: FoldedName<'_>) -> io::Result<JournalContent> {
         self.open = None;
@@ -77,6 +92,7 @@ impl ZoneJournal {
             let file = File::options().append(true).open(&self.path)?;
             let len = content.usable as u64;
             if content.cut > 0 {
+                let _permit = ownership::write()?;
                 file.set_len(len)?;
                 file.sync_all()?;
             }
@@ -96,6 +112,11 @@ impl ZoneJournal {
         read: Option<&Arc<ZoneChange>>,
     ) -> io::Result<()> {
         let (changes, version) = (zone.changes(), zone.version());
+        // A process that failed to take over may have replaced the file.
+        if let Some(open) = self.open.take_if(|open| !open.is_at(&self.path)) {
+            let read = read.cloned().or(open.read);
+            return self.replace(zone, open.written, read.as_ref());
+        }
         let Some(open) = &self.open else {
             let is_needed = !changes.is_empty()
                 || read.is_some_and(|read| read.from != read.to)
@@ -137,7 +158,7 @@ impl ZoneJournal {
         let version = zone.version();
         let most = MIN_JOURNAL.max(2 * zone.most_change_octets() as u64);
         match &mut self.open {
-            Some(open) if open.len < most => {
+            Some(open) if open.len < most && open.is_at(&self.path) => {
                 (open.written, open.read) = (Some(version), None);
                 self.append(|out| append_written(out, version))
             }
@@ -146,6 +167,7 @@ impl ZoneJournal {
     }
 
     fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
+        let _permit = ownership::write()?;
         let Some(open) = &mut self.open else { return Ok(()) };
         let mut entries = Vec::new();
         write(&mut entries);
@@ -179,6 +201,7 @@ impl ZoneJournal {
         if let Some(read) = &read {
             append_read(&mut octets, read);
         }
+        let _permit = ownership::write()?;
         if let Some(directory) = self.path.parent() {
             fs::create_dir_all(directory)?;
         }
@@ -210,6 +233,7 @@ impl ZoneJournal {
     /// Renames an unreadable journal, so that it is not replaced. Returns the new path.
     pub(crate) fn move_aside(&mut self) -> io::Result<PathBuf> {
         self.open = None;
+        let _permit = ownership::write()?;
         let path = self.free_name()?;
         rename_to_missing(&self.path, &path)?;
         Ok(path)

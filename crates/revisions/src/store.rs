@@ -13,6 +13,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use avocet_io::ownership;
 use serde::{Deserialize, Serialize};
 
 use crate::probation::Probation;
@@ -191,7 +192,13 @@ impl Store {
     pub fn forget(&mut self, number: u32) {
         self.known.remove(&number);
         // A file that cannot be removed is in the history again after a restart.
-        let _ = fs::remove_file(self.directory.join(file_name(number)));
+        let _ = self.remove(&file_name(number));
+    }
+
+    /// Removes a file of the directory.
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let _permit = ownership::write()?;
+        fs::remove_file(self.directory.join(name))
     }
 
     /// Returns the probation that was begun before a restart, if there is one.
@@ -211,7 +218,7 @@ impl Store {
                     serde_json::to_string(probation).map_err(|error| self.failed(error.into()))?;
                 self.write(PROBATION, &[&text])
             }
-            None => match fs::remove_file(self.directory.join(PROBATION)) {
+            None => match self.remove(PROBATION) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed(error)),
                 _ => self.sync(),
             },
@@ -223,6 +230,7 @@ impl Store {
     }
 
     fn write(&self, name: &str, parts: &[&str]) -> Result<(), RevisionError> {
+        let _permit = ownership::write().map_err(|error| self.failed(error))?;
         let path = self.directory.join(name);
         let unfinished = path.with_added_extension("new");
         let write = || {
@@ -265,7 +273,7 @@ impl Store {
                 break;
             }
             // The server tries again at its next start to remove the file.
-            let _ = fs::remove_file(self.directory.join(file_name(number)));
+            let _ = self.remove(&file_name(number));
             octets -= self.known.remove(&number).map_or(0, |facts| facts.octets);
         }
     }

@@ -93,6 +93,9 @@ pub(crate) enum BackgroundError {
         /// The maximum number of records.
         most: usize,
     },
+    /// The files with the changes of a zone cannot be renamed after the view of the zone.
+    #[error("the changes of a zone with another view cannot be moved: {0}")]
+    Unmoved(io::Error),
     /// A state file cannot be written.
     #[error("cannot save {}: {source}", .path.display())]
     Unsaved {

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
-use avocet_config::{Config, ConfigErrors, OpenAddress, Protocol, environment, read_text};
+use avocet_config::{
+    Config, ConfigErrors, OpenAddress, Protocol, ServerConfig, environment, read_text,
+};
+use avocet_io::ownership::{self, LockError};
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
 use avocet_io::{Local, process};
@@ -24,7 +27,7 @@ use avocet_nameserver::zone_files::ZoneFiles;
 use crate::backup::{self, BackupError, Place};
 use crate::lists::Store;
 use crate::operate::take_over::TakenSocket;
-use crate::operate::{self, Beginnings, ListeningSockets, Operation};
+use crate::operate::{self, Beginnings, ConfigText, ListeningSockets, Operation, TakenOver};
 use crate::port_in_use::PortInUse;
 use crate::running::catalogs::Catalogs;
 use crate::running::networks::own_networks;
@@ -34,7 +37,7 @@ use crate::running::{OperationError, strangers, switches};
 use avocet_worker::Listeners;
 use avocet_worker::certificates::{CertificateFault, TlsListeners, warn_of_open_keys};
 use avocet_worker::state::Shared;
-use avocet_worker::threads::{ThreadError, mailboxes, rings, seats, start_workers};
+use avocet_worker::threads::{StartSignal, ThreadError, mailboxes, rings, seats, start_workers};
 use avocet_worker::upstream_tls::UpstreamPeers;
 
 /// The reason why the server cannot listen on an address.
@@ -165,20 +168,15 @@ pub fn run(start: Start) -> Result<(), StartError> {
     // If this fails, the first thread that needs the permission reports the error.
     let _ = process::allow_ordinary_threads();
     let signals = avocet_io::signals::Signals::block().map_err(system("watch signals"))?;
-    let file = ConfigFile::about_to_be_read(start.file);
+    let file = ConfigFile::about_to_be_read(start.file.clone());
     let path = file.path.as_deref();
-    let (mut text, mut config) = load(path)?;
-    crate::log::start(&config.log).map_err(system("start a thread"))?;
-    if !start.take_over && finish_restore(&config, path)? {
-        (text, config) = load(path)?;
-    }
+    let (mut text, mut config) = begin(&start, path)?;
     warn_of(&config, path);
     for addr in without_missing_families(&mut config.server) {
         tracing::warn!("not listening on {addr}: this system has no IPv6");
     }
     let open_files =
         process::raise_open_files().map_err(system("raise the limit of open files"))?;
-    create_directory(&config)?;
     process::keep_files_private();
     let tls = TlsListeners::load(&config).map_err(StartError::Certificate)?;
     let peers = UpstreamPeers::load(&config).map_err(StartError::Upstream)?;
@@ -195,19 +193,10 @@ pub fn run(start: Start) -> Result<(), StartError> {
     let pages = operate::open_pages(&config.policy.block.page, taken.as_mut())?;
     let listening =
         ListeningSockets::copy_of(&sockets).map_err(system("copy the listening sockets"))?;
-    let server = &config.server;
-    match &server.user {
-        Some(user) => process::drop_privileges(user, server.control_group.as_deref())
-            .map_err(system(&format!("become user {user}")))?,
-        None if process::is_root() => tracing::warn!(
-            "running as root: set [server] user to an account that owns the data directory, or \
-             use the unit file"
-        ),
-        None => {}
-    }
-    Catalogs::complete(&mut config);
-    let (zones, certificates) = (ZoneFiles::of(&config.zones), tls.shown_names(&config));
-    let secrets = Unconfigured { zones: zones.current(), certificates, ..draw_secrets()? };
+    drop_privileges(&config.server)?;
+    let zones = zones_of(&mut config, taken.as_ref());
+    let certificates = tls.shown_names(&config);
+    let mut secrets = Unconfigured { zones: zones.current(), certificates, ..draw_secrets()? };
     let (pollers, mailboxes) = mailboxes(workers)?;
     let countries = GeoDatabase::of(&config.policy).map_err(StartError::State)?;
     let mut store = Store::new(&config.data.directory);
@@ -221,14 +210,37 @@ pub fn run(start: Start) -> Result<(), StartError> {
         .map_err(|error| StartError::State(error.into()))?;
     let shared = Arc::new(shared);
     let (ends, rings) = (0..workers).map(|_| rings()).unzip();
-    let begin = Beginnings { unconfigured: secrets, zones, file, text, store, rings };
+    let mut text_state = ConfigText::InForce;
+    if let Some(taken) = &mut taken {
+        secrets = take_state(taken, &shared, secrets)?;
+        if let Some(newer) = load(path).ok().map(|(text, _)| text).filter(|it| *it != text) {
+            (text, text_state) = (newer, ConfigText::Newer);
+        }
+    }
+    let begin = Beginnings { unconfigured: secrets, zones, file, text, text_state, store, rings };
     let operation =
         Operation::start(signals, shared.clone(), begin, (listening, pages), taken.as_mut())?;
-    let threads = start_workers(&shared, seats(pollers, sockets, ends), open_files as usize)?;
+    let (seats, signal) = (seats(pollers, sockets, ends), StartSignal::default());
+    let threads = start_workers(&shared, seats, open_files as usize, &signal)?;
     if let Some(taken) = taken {
         taken.confirm().map_err(StartError::TakeOver)?;
     }
+    signal.give();
     Ok(operation.run(threads)?)
+}
+
+/// Reads the configuration. Owns the data directory, unless this process takes over from its owner,
+/// and restores a backup that waits.
+fn begin(start: &Start, path: Option<&Path>) -> Result<(String, Config), StartError> {
+    let (text, config) = load(path)?;
+    crate::log::start(&config.log).map_err(system("start a thread"))?;
+    create_directory(&config)?;
+    if start.take_over {
+        ownership::await_owner();
+        return Ok((text, config));
+    }
+    own(&config)?;
+    if finish_restore(&config, path)? { load(path) } else { Ok((text, config)) }
 }
 
 /// Logs settings that are probably unintended.
@@ -273,6 +285,47 @@ fn finish_restore(config: &Config, path: Option<&Path>) -> Result<bool, StartErr
     }
 }
 
+/// Runs as the configured account from now on.
+fn drop_privileges(server: &ServerConfig) -> Result<(), StartError> {
+    match &server.user {
+        Some(user) => process::drop_privileges(user, server.control_group.as_deref())
+            .map_err(system(&format!("become user {user}")))?,
+        None if process::is_root() => tracing::warn!(
+            "running as root: set [server] user to an account that owns the data directory, or \
+             use the unit file"
+        ),
+        None => {}
+    }
+    Ok(())
+}
+
+/// Returns the zones of the configuration. While another process owns the data directory, only
+/// reads their files.
+fn zones_of(config: &mut Config, taken: Option<&TakenOver>) -> ZoneFiles {
+    match taken {
+        Some(_) => {
+            Catalogs::load(&config.data.directory).extend(config);
+            ZoneFiles::prepared(&config.zones)
+        }
+        None => {
+            Catalogs::complete(config);
+            ZoneFiles::of(&config.zones)
+        }
+    }
+}
+
+/// Fills the caches, and then owns the data directory of the server that is taken over.
+fn take_state(
+    taken: &mut TakenOver,
+    shared: &Shared,
+    secrets: Unconfigured,
+) -> Result<Unconfigured, StartError> {
+    let directory = shared.snapshot().config.data.directory.clone();
+    let secrets = operate::load_caches_early(&directory, shared, secrets);
+    taken.own(&directory).map_err(StartError::TakeOver)?;
+    Ok(secrets)
+}
+
 fn system(what: &str) -> impl Fn(io::Error) -> StartError + '_ {
     move |error| StartError::System(what.to_owned(), error)
 }
@@ -302,6 +355,22 @@ fn create_directory(config: &Config) -> Result<(), StartError> {
     process::give_to_group(directory, group).map_err(|error| failed("give a group", error))?;
     std::fs::set_permissions(directory, Permissions::from_mode(0o710))
         .map_err(|error| failed("give a group", error))
+}
+
+/// Owns the data directory, so that no other process changes the state of the server.
+fn own(config: &Config) -> Result<(), StartError> {
+    let directory = &config.data.directory;
+    ownership::own(directory).map_err(|error| match error {
+        LockError::Held => OperationError::AlreadyRunning(directory.clone()).into(),
+        LockError::System(path, error) => {
+            StartError::System(format!("lock {}", path.display()), error)
+        }
+    })?;
+    match config.server.user.as_ref().filter(|_| process::is_root()) {
+        Some(user) => process::give_to_user(&directory.join(ownership::LOCK), user)
+            .map_err(system("give away the file with the lock")),
+        None => Ok(()),
+    }
 }
 
 /// Returns octets from the system's random source.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use avocet_io::ownership;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -92,6 +93,7 @@ impl AuditLog {
     }
 
     fn write(&self, slot: &mut Option<File>, entry: &AuditEntry) -> io::Result<()> {
+        let _permit = ownership::write()?;
         let mut line = serde_json::to_vec(entry)?;
         line.push(b'\n');
         if let Some(file) = &*slot

@@ -12,6 +12,7 @@ use std::time::Duration;
 use avocet_control::access::{AccessScope, Secret};
 use avocet_control::revisions::{ChangeReach, Submitter};
 use avocet_control::{Control, ControlError, Disconnected, Effect, Request as ControlRequest};
+use avocet_io::ownership::{self, Permit};
 use axum::body::Body;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, IF_MATCH, IF_NONE_MATCH, ORIGIN};
 use axum::http::request::Parts;
@@ -61,6 +62,9 @@ const MAX_PARTS: usize = 10_000;
 /// The results that are recorded for clients that are not logged in. Attempts with these results
 /// are slowed down. If other results were recorded, anybody could fill the audit log.
 const ATTEMPTS: [&str; 5] = ["ok", "unauthenticated", "code-needed", "setup-over", "forbidden"];
+/// Commands that are sent with POST and change no state, or only make the server do what it does by
+/// itself. They may take long.
+const STATELESS: [&str; 4] = ["trace", "policy-dry-run", "lists-refresh", "log-prune"];
 
 /// The state that all requests share.
 pub(crate) struct Shared {
@@ -342,6 +346,8 @@ impl Exchange {
     /// Serves the request on a thread that may block, even if the client has disconnected: a change
     /// and its entry in the audit log belong together.
     fn work(self, fields: Map<String, Value>) -> Result<WebReply, Problem> {
+        // Held until the audit log has its entry: another process that takes over reads both.
+        let _change = self.change()?;
         let key = self.key(&fields)?;
         if let Some((key, fingerprint)) = &key {
             let now = self.shared.access.now();
@@ -386,6 +392,18 @@ impl Exchange {
             }
         }
         result
+    }
+
+    /// Begins a change of the state, which waits while another process takes over; `None` if the
+    /// request changes nothing, or only makes the server do what it does by itself.
+    fn change(&self) -> Result<Option<Permit<'static>>, Problem> {
+        let is_of_state = match self.route.does {
+            Does::Call(command, _) => self.route.verb != Verb::Get && !STATELESS.contains(&command),
+            Does::Own(OwnCall::ProviderFinish) => true,
+            Does::Own(_) | Does::Upload(_) | Does::Entries(_) => self.route.verb != Verb::Get,
+        };
+        let change = is_of_state.then(ownership::change).transpose();
+        change.map_err(|fault| BUSY.of(fault.to_string()).after(1))
     }
 
     /// Returns the idempotency key of the request together with the author, and the fingerprint of

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;
 
+use avocet_io::ownership;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
@@ -80,6 +81,7 @@ where
 }
 
 fn write(path: &PathBuf, mut chunks: Receiver<Bytes>) -> io::Result<()> {
+    drop(ownership::write()?);
     let _ = fs::remove_file(path);
     let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     while let Some(chunk) = chunks.blocking_recv() {

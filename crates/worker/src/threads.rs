@@ -2,7 +2,7 @@
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use avocet_config::Config;
@@ -111,7 +111,27 @@ pub fn seats(pollers: Vec<Poller>, sockets: Vec<Listeners>, ends: Vec<WorkerRing
     parts.map(|((poller, listeners), ends)| Seat { poller, listeners, ends }).collect()
 }
 
-/// Starts the workers. They run until a message in their mailbox makes them drain.
+/// The signal at which workers begin to read from their sockets. Clones share the signal.
+#[derive(Clone, Default)]
+pub struct StartSignal(Arc<(Mutex<bool>, Condvar)>);
+
+impl StartSignal {
+    /// Lets the workers begin.
+    pub fn give(&self) {
+        let (is_given, given) = &*self.0;
+        *is_given.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        given.notify_all();
+    }
+
+    fn wait(&self) {
+        let (is_given, given) = &*self.0;
+        let is_given = is_given.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(given.wait_while(is_given, |is_given| !*is_given));
+    }
+}
+
+/// Starts the workers. They begin at the signal, and run until a message in their mailbox makes
+/// them drain.
 ///
 /// # Errors
 ///
@@ -121,6 +141,7 @@ pub fn start_workers(
     shared: &Arc<Shared>,
     seats: Vec<Seat>,
     open_files: usize,
+    signal: &StartSignal,
 ) -> Result<Vec<JoinHandle<()>>, ThreadError> {
     let state = shared.snapshot();
     let server = &state.config.server;
@@ -150,9 +171,11 @@ pub fn start_workers(
             .map_err(cannot("watch the sockets"))?
             .with_rings(ends);
         let core = server.pin_workers.then_some(index);
-        let thread = thread::Builder::new()
-            .name(format!("worker-{index}"))
-            .spawn(move || run_worker(worker, core));
+        let signal = signal.clone();
+        let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
+            signal.wait();
+            run_worker(worker, core);
+        });
         threads.push(thread.map_err(cannot("start a thread"))?);
     }
     let shown: Vec<_> = server.open_addresses().iter().map(ToString::to_string).collect();
@@ -295,7 +318,9 @@ mod tests {
             let tls = (tls, UpstreamPeers::default());
             let shared = Arc::new(Shared::new(snapshot, mailboxes, [7; 32], tls).unwrap());
             let seats = seats(pollers, vec![sockets], vec![rings().0]);
-            let threads = start_workers(&shared, seats, 1024).unwrap();
+            let signal = StartSignal::default();
+            signal.give();
+            let threads = start_workers(&shared, seats, 1024, &signal).unwrap();
             Self { addr: free, shared, threads }
         }
 

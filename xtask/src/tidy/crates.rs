@@ -99,7 +99,7 @@ const LAYERS: &[Layer] = &[
     ),
     rim("avocet-client", &["avocet-wire", "avocet-config", "avocet-policy", "avocet-session"]),
     rim("avocet-control", &["avocet-policy"]),
-    rim("avocet-web", &["avocet-config", "avocet-control"]),
+    rim("avocet-web", &["avocet-config", "avocet-control", "avocet-io"]),
     rim(
         "avocet-worker",
         &[

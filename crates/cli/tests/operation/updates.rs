@@ -58,7 +58,7 @@ impl Updated {
         Self { site, server, file, _upstream: upstream }
     }
 
-    fn restart_killed(&mut self) {
+    pub(crate) fn restart_killed(&mut self) {
         let server = self.server.take().unwrap();
         server.signal("KILL");
         server.wait();
@@ -117,7 +117,7 @@ impl Updated {
         }
     }
 
-    fn serial(&self) -> u64 {
+    pub(crate) fn serial(&self) -> u64 {
         let text = self.site.avocet_text(&["zone", "list", "--json"]);
         let reply: serde_json::Value = serde_json::from_str(&text).unwrap();
         reply["zones"][0]["serial"].as_u64().unwrap()
@@ -125,7 +125,7 @@ impl Updated {
 }
 
 /// An update that adds a TXT record to a name, signed.
-fn adding(name: &str, number: u32) -> Vec<u8> {
+pub(crate) fn adding(name: &str, number: u32) -> Vec<u8> {
     let mut message = query(number as u16, "corp.example");
     let at = message.len() - 4;
     message[at..at + 2].copy_from_slice(&6_u16.to_be_bytes());

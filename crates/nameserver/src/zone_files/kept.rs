@@ -10,6 +10,7 @@ use avocet_wire::FoldedName;
 use avocet_zone::{HostedZone, JournalContent, OpenFile, Severity, ZoneChange, ZoneVersion};
 
 use super::addresses::KnownAddresses;
+use super::prepared::PreparedZone;
 use super::published::Publication;
 use super::signing::{KnownSigners, fault_of_signing};
 use super::unsigned::UnsignedTtl;
@@ -83,6 +84,8 @@ pub(super) struct KeptZone {
     pub(super) publication: Option<Publication>,
     /// The reason why the publication could not be written to its file.
     pub(super) publication_fault: Option<String>,
+    /// The version in the file, if it was read before the first reading of the zone.
+    pub(super) prepared: PreparedZone,
 }
 
 impl KeptZone {
@@ -103,6 +106,7 @@ impl KeptZone {
             write_fault: None,
             signing_fault: None,
             publication_fault: None,
+            prepared: PreparedZone::default(),
             reading: 0,
             seen: SeenFiles::new(),
             unsettled: None,
@@ -166,7 +170,14 @@ impl KeptZone {
             seen.entry(path.into()).or_insert_with(|| FileFingerprint::of(path));
             open(path, most)
         };
-        let Some((zone, faults)) = load_from(&self.config, &mut open_seen) else { return false };
+        let read = match self.prepared.take() {
+            Some(prepared) => {
+                *seen = prepared.seen;
+                prepared.read
+            }
+            None => load_from(&self.config, &mut open_seen),
+        };
+        let Some((zone, faults)) = read else { return false };
         let text = self.config.id();
         for fault in faults.list() {
             match fault.severity {

@@ -241,3 +241,96 @@ fn changes_reach_the_file_when_the_zone_needs_no_journal_any_more() {
         model.check();
     }
 }
+
+/// Returns the zone `example` of a configuration with this file and view, in a data directory.
+fn viewed(directory: &Path, file: &Path, view: &str) -> ZoneConfig {
+    let secret = directory.join("secret");
+    let view = if view.is_empty() { String::new() } else { format!("view = [\"{view}\"]\n") };
+    let text = format!(
+        "[data]\ndirectory = {directory:?}\n[[key]]\nname = \"k\"\nsecret-file = {secret:?}\n\
+         [[group]]\nname = \"office\"\nclients = [\"10.0.0.0/8\"]\n\
+         [[group]]\nname = \"vpn\"\nclients = [\"10.9.0.0/16\"]\n\
+         [[zone]]\nname = \"example\"\nfile = {file:?}\nallow-update = [\"key k\"]\n{view}\
+         sign = true\nsettle-secs = 0\n"
+    );
+    Config::from_text(None, &text, &BTreeMap::new()).unwrap().zones.remove(0)
+}
+
+/// The ways in which a configuration with other views comes into force.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Change {
+    Reload,
+    Restart,
+}
+
+#[test]
+fn changes_and_keys_of_a_zone_follow_it_to_another_view() {
+    for change in [Change::Reload, Change::Restart] {
+        let mut model = Model::of(9_000 + change as u64);
+        let (directory, file) = (model.directory.clone(), model.file().to_owned());
+        model.config = [viewed(&directory, &file, "")];
+        model.restart();
+        let serial = |model: &Model| model.files.serials(&model.config[0].id()).unwrap().current;
+        let keys = |model: &Model| {
+            let report = model.files.signing(&model.config[0].id()).unwrap();
+            report.keys.iter().map(|key| key.tag).collect::<Vec<_>>()
+        };
+        let known = keys(&model);
+        for (number, view) in ["office", "vpn", "", "vpn"].into_iter().enumerate() {
+            // The change is only in the journal.
+            assert!(model.update(&format!("v{number}")));
+            let before = serial(&model);
+            let after = [viewed(&directory, &file, view)];
+            match change {
+                Change::Reload => {
+                    model.files.rename(&model.config, &after).unwrap();
+                    // The configuration is refused, and is then accepted.
+                    drop(model.files.read(&after));
+                    model.files.rename(&after, &model.config).unwrap();
+                    model.check();
+                    model.files.rename(&model.config, &after).unwrap();
+                    model.files.put(model.files.read(&after));
+                    model.config = after;
+                }
+                Change::Restart => {
+                    model.config = after;
+                    model.restart();
+                }
+            }
+            model.check();
+            assert_eq!(keys(&model), known, "{change:?} to {view:?}");
+            assert!(serial(&model) >= before, "{change:?} to {view:?}");
+            model.restart();
+            model.check();
+        }
+    }
+}
+
+#[test]
+fn zones_that_exchange_their_views_keep_their_changes() {
+    let mut model = Model::of(9_100);
+    let (directory, file) = (model.directory.clone(), model.file().to_owned());
+    let other = directory.join("other.zone");
+    fs::copy(&file, &other).unwrap();
+    let config =
+        |one: &str, two: &str| [viewed(&directory, &file, one), viewed(&directory, &other, two)];
+    let before = config("office", "vpn");
+    (model.files, model.config) = (ZoneFiles::of(&before), [before[0].clone()]);
+    assert!(model.update("one"));
+    model.config = [before[1].clone()];
+    model.wanted.clear();
+    assert!(model.update("two"));
+    let after = config("vpn", "office");
+    model.files.rename(&before, &after).unwrap();
+    model.files.put(model.files.read(&after));
+    for restarts in 0..2 {
+        for (zone, name) in after.iter().zip(["one", "two"]) {
+            model.config = [zone.clone()];
+            model.wanted = BTreeSet::from([name.to_owned()]);
+            model.check();
+        }
+        if restarts == 0 {
+            model.files = ZoneFiles::of(&after);
+        }
+    }
+}

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use avocet_config::zone::ZoneConfig;
 use avocet_dnssec::zonemd::DigestHash;
+use avocet_io::ownership;
 use avocet_zone::sign::in_thread;
 use avocet_zone::{HostedZone, ZoneVersion, is_newer};
 
@@ -106,6 +107,11 @@ impl Publication {
         self.form == form && self.source == source.version()
     }
 
+    /// Returns whether this version of the source was published last.
+    pub(super) fn is_made_from(&self, source: ZoneVersion) -> bool {
+        self.source == source
+    }
+
     fn text(&self) -> String {
         let Self { serial, source: ZoneVersion { serial: from, digest }, form } = self;
         format!("{MAGIC} {serial} {} {from} {digest:016x}\n", form.name())
@@ -143,6 +149,7 @@ impl Publication {
 
 /// Writes or removes the file of a publication.
 fn keep(path: &Path, publication: Option<&Publication>) -> io::Result<()> {
+    let _permit = ownership::write()?;
     let Some(publication) = publication else {
         return match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -2,6 +2,7 @@
 //! unsigned version is kept with all its changes, and is signed later.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use avocet_config::zone::ZoneConfig;
@@ -39,6 +40,22 @@ impl KnownSigners {
         let apex = FoldedName::new(&config.name)?;
         let new = || Arc::new(Mutex::new(ZoneSigner::new(apex, signing)));
         Some(lock(&self.0).entry(config.id()).or_insert_with(new).clone())
+    }
+
+    /// Moves signers from one zone to another, with the directory of the keys that `directory`
+    /// returns.
+    pub(super) fn rename(
+        &self,
+        ids: &[(ZoneId, ZoneId)],
+        directory: impl Fn(&ZoneId) -> Option<PathBuf>,
+    ) {
+        let mut signers = lock(&self.0);
+        let moved: Vec<_> = ids.iter().map(|(from, to)| (to, signers.remove(from))).collect();
+        for (to, signer) in moved {
+            let (Some(signer), Some(directory)) = (signer, directory(to)) else { continue };
+            lock(&signer).move_files(directory);
+            signers.insert(to.clone(), signer);
+        }
     }
 
     /// Drops the signers of the other zones. If such a zone is signed again, its keys are read from

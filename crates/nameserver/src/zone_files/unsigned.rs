@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 
 use avocet_config::signing::MAX_PROPAGATION_SECS;
+use avocet_io::ownership;
 use avocet_zone::HostedZone;
 use avocet_zone::sign::timeline::HeldTtl;
 
@@ -61,7 +62,8 @@ impl UnsignedTtl {
     /// Forgets the TTLs after the state of a signer has taken them over.
     fn forget(&mut self, path: &Path) {
         *self = Self::default();
-        if let Err(error) = std::fs::remove_file(path)
+        let removed = ownership::write().and_then(|_permit| std::fs::remove_file(path));
+        if let Err(error) = removed
             && error.kind() != io::ErrorKind::NotFound
         {
             tracing::error!(%error, "cannot delete {}", path.display());

@@ -9,6 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_io::file::open_regular;
+use avocet_io::ownership;
 use avocet_io::replace::{ReplaceFault, ReplaceReason};
 use avocet_zone::{HostedZone, ZoneChange};
 
@@ -130,6 +131,7 @@ impl KeptZone {
     /// Records in the modification time of the file that a primary has the version in force. The
     /// file counts as unchanged, so that later changes are written to it.
     pub(super) fn confirm(&mut self, now_secs: u64) -> io::Result<()> {
+        let _permit = ownership::write()?;
         let is_read = self.now() == self.seen;
         let confirmed = UNIX_EPOCH + Duration::from_secs(now_secs);
         File::options().append(true).open(&self.config.file)?.set_modified(confirmed)?;
@@ -149,6 +151,7 @@ impl KeptZone {
     /// Writes a version to the file. The file of a primary zone is replaced only if it has not
     /// changed since it was read, so that no edit is lost.
     pub(super) fn write(&mut self, zone: &Arc<HostedZone>) -> Result<(), ReplaceFault> {
+        let _permit = ownership::write()?;
         let file = &self.config.file;
         let confirmed = std::fs::metadata(file).and_then(|facts| facts.modified());
         if self.config.is_secondary() {

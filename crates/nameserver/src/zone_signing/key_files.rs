@@ -16,6 +16,7 @@ use std::sync::Arc;
 use avocet_dnssec::signing::{
     ENTRY_KEY, KeyFault, PrivateKey, SigningAlgorithm, SigningKey, ZONE_KEY,
 };
+use avocet_io::ownership;
 use avocet_wire::{FoldedName, Rtype, rdata};
 use avocet_zone::HostedZone;
 use avocet_zone::sign::timeline::{
@@ -448,6 +449,7 @@ impl KeyFiles {
         let octets = key.private().to_pkcs8();
         let octets = octets.map_err(|fault| KeyFileError::Key(path.clone(), fault))?;
         let written = self.make_directory().and_then(|()| {
+            let _permit = ownership::write()?;
             let mut file =
                 OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
             let written = file.write_all(&octets).and_then(|()| file.sync_all());
@@ -462,7 +464,8 @@ impl KeyFiles {
     /// Deletes the file of a key that is no longer used.
     pub(super) fn remove(&self, tag: u16) {
         let path = self.key_path(tag);
-        if let Err(error) = fs::remove_file(&path) {
+        let removed = ownership::write().and_then(|_permit| fs::remove_file(&path));
+        if let Err(error) = removed {
             tracing::warn!(%error, "cannot delete the key {}", path.display());
         }
     }

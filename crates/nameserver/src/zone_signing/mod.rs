@@ -15,6 +15,7 @@ mod report;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use avocet_config::signing::{SigningPolicy, ZoneSigning};
@@ -148,6 +149,11 @@ impl ZoneSigner {
             made: 0,
             seed: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8),
         }
+    }
+
+    /// Uses the files of the keys in another directory, to which they were moved.
+    pub(crate) fn move_files(&mut self, directory: PathBuf) {
+        self.files = KeyFiles::new(directory);
     }
 
     /// Applies the configuration in force.

@@ -20,6 +20,7 @@ use std::path::Path;
 
 use avocet_config::{Config, environment};
 use avocet_control::backup::{BackupHead, RestoreStaged, UnusableFile};
+use avocet_io::ownership;
 use avocet_revisions::{replace, store};
 use avocet_web::audit::{AuditEntry, AuditLog};
 use serde_json::json;
@@ -162,6 +163,7 @@ pub(crate) fn stage(place: Place<'_>) -> Result<BackupFacts, BackupError> {
         let _ = fs::remove_file(&upload);
     })?;
     let made = || {
+        let _permit = ownership::write()?;
         if pending.exists() {
             fs::remove_dir_all(&pending)?;
         }

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use avocet_control::backup::{BackupHead, WaitingRestore};
+use avocet_io::ownership;
 
 use super::BackupError;
 use super::restore::{BACKUP, PENDING, has_begun, has_pending, sync};
@@ -40,7 +41,8 @@ pub fn cancel(directory: &Path) -> Result<WaitingRestore, BackupError> {
     let waiting = waiting(directory).ok_or(BackupError::NoneWaits)?;
     let pending = directory.join(PENDING);
     // Without this file, the next start does not take the rest of the directory for a restore.
-    let removed = fs::remove_file(pending.join(BACKUP))
+    let removed = ownership::write()
+        .and_then(|_permit| fs::remove_file(pending.join(BACKUP)))
         .and_then(|()| sync(&pending))
         .and_then(|()| fs::remove_dir_all(&pending));
     removed.map_err(BackupError::at(&pending))?;

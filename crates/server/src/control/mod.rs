@@ -33,11 +33,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use avocet_control::error::ErrorCode;
 use avocet_control::{ControlError, Effect, MAX_LINE, Request, SOCKET, connect, hand_over, line};
+use avocet_io::ownership;
 use avocet_io::poll::{Poller, Waker};
 use avocet_io::process::{give_to_group, peer_uid};
 use avocet_nameserver::clock::wall_secs;
@@ -58,6 +59,9 @@ const USUAL_LINE: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum wait of a request until it is processed; this is longer than a trace takes.
 const TURN_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Time between two checks whether clients are connected.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// The listening socket.
 pub(crate) struct ControlSocket {
@@ -132,6 +136,14 @@ impl ControlSocket {
             }
         }
         Ok(Backlog::Waiting)
+    }
+
+    /// Waits for at most `most` until no client is connected.
+    pub(crate) fn wait_for_clients(&self, most: Duration) {
+        let began = Instant::now();
+        while self.clients.load(Ordering::Relaxed) > 0 && began.elapsed() < most {
+            thread::park_timeout(LOOK_AGAIN);
+        }
     }
 
     /// Removes the socket from the directory when no process listens on it.
@@ -227,6 +239,12 @@ impl ControlClient {
 
     /// Answers a request; a change gets an entry in the audit log.
     fn answer(&self, request: Request, out: &mut BufWriter<&UnixStream>) -> io::Result<()> {
+        // Held until the audit log has its entry: another process that takes over reads both.
+        let change = request.changes_state().then(ownership::change).transpose();
+        let Ok(_change) = change else {
+            let postponed = ControlError::Postponed("another process is taking over");
+            return line::write_error(out, &postponed);
+        };
         let what = request.command();
         let fields = match request.effect() {
             Effect::Reads => return request.answer(&*self.running, out).map(drop),

@@ -14,12 +14,13 @@ mod watched;
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::net::{IpAddr, TcpListener as StdTcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use std::{io, thread};
 
 use avocet_web::host::HostOwner;
 use avocet_web::{Body, LinkSecurity, Peer, Web};
@@ -33,6 +34,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
@@ -74,6 +76,11 @@ const MAX_HEAD: usize = 8192;
 /// Pause after the system ran out of descriptors.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
+/// Maximum time to complete the requests in progress when another process takes over.
+const LAST_REQUESTS: Duration = Duration::from_secs(2);
+/// Time between two checks whether these requests are complete.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// Listening sockets.
@@ -103,7 +110,8 @@ pub(crate) const PAGE: &[u8] = b"page";
 /// The listeners and their thread. Dropping the value stops accepting connections.
 pub(crate) struct HttpServer {
     listeners: Vec<(&'static [u8], OwnedFd)>,
-    _stop: oneshot::Sender<()>,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
 }
 
 impl HttpServer {
@@ -132,8 +140,15 @@ impl HttpServer {
             .thread_name("http-work")
             .build()?;
         let serve = move || runtime.block_on(run(listeners, running, stopped));
-        thread::Builder::new().name("http".to_owned()).spawn(serve)?;
-        Ok(Self { listeners: copies, _stop: stop })
+        let thread = thread::Builder::new().name("http".to_owned()).spawn(serve)?;
+        Ok(Self { listeners: copies, stop, thread })
+    }
+
+    /// Accepts no further connections, and completes the requests in progress. Returns the thread,
+    /// which then ends.
+    pub(crate) fn stop(self) -> JoinHandle<()> {
+        drop(self.stop);
+        self.thread
     }
 
     /// Returns the listening sockets with their labels, for the take-over by a new process.
@@ -145,24 +160,31 @@ impl HttpServer {
 async fn run(listeners: Listeners, running: Arc<Running>, stopped: oneshot::Receiver<()>) {
     let Listeners { own, secure, pages } = listeners;
     let site = Arc::new(Site::new(running.clone()));
+    let in_progress = site.in_progress.clone();
+    let mut accepting = JoinSet::new();
     if let Some(listener) = own.and_then(listen) {
         let site = site.clone();
-        tokio::spawn(async move { accept(&listener, site, None).await });
+        accepting.spawn(async move { accept(&listener, site, None).await });
     }
     if let Some(listener) = secure.and_then(listen) {
         let certificate = Arc::new(Certificate::default());
         certificate.look_for(&running);
         let (watched, running) = (certificate.clone(), running.clone());
         tokio::spawn(async move { watched.watch(&running).await });
-        tokio::spawn(async move { accept(&listener, site, Some(certificate)).await });
+        accepting.spawn(async move { accept(&listener, site, Some(certificate)).await });
     }
     for listener in pages.into_iter().filter_map(listen) {
         let running = running.clone();
-        tokio::spawn(async move { accept_for_page(&listener, running).await });
+        accepting.spawn(async move { accept_for_page(&listener, running).await });
     }
     // The channel carries no value: dropping the sender ends the wait. The runtime ends with this
     // thread.
     let _ = stopped.await;
+    accepting.shutdown().await;
+    let began = Instant::now();
+    while in_progress.load(Ordering::Relaxed) > 0 && began.elapsed() < LAST_REQUESTS {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
 }
 
 fn listen(listener: StdTcpListener) -> Option<TcpListener> {
@@ -175,13 +197,16 @@ fn listen(listener: StdTcpListener) -> Option<TcpListener> {
 struct Site {
     running: Arc<Running>,
     web: Web,
+    /// Number of requests in progress.
+    in_progress: Arc<AtomicU32>,
 }
 
 impl Site {
     fn new(running: Arc<Running>) -> Self {
         let surroundings = Arc::new(RunningSurroundings::new(running.clone()));
         let stores = running.web.clone();
-        Self { web: Web::new(running.clone(), surroundings, stores), running }
+        let web = Web::new(running.clone(), surroundings, stores);
+        Self { web, running, in_progress: Arc::default() }
     }
 
     /// Serves a connection, over TLS if there is a certificate. Slow and closed connections are
@@ -195,7 +220,9 @@ impl Site {
         let security = secure.as_ref().map_or(LinkSecurity::Plain, |_| LinkSecurity::Tls);
         let peer = Peer { address: kept.client, security };
         let respond = |request: Request<Incoming>| async move {
+            self.in_progress.fetch_add(1, Ordering::Relaxed);
             let mut response = self.respond(request, peer).await;
+            self.in_progress.fetch_sub(1, Ordering::Relaxed);
             if kept.is_last() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use avocet_config::policy::ListConfig;
+use avocet_io::ownership;
 use avocet_nameserver::disk;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
@@ -207,12 +208,13 @@ impl Copies {
     /// Removes the copy of a list.
     pub(crate) fn remove(&mut self, list: &ListConfig) {
         self.unsaved.remove(&list.name);
-        let _ = fs::remove_file(self.path(&list.name));
+        let _ = ownership::write().and_then(|_permit| fs::remove_file(self.path(&list.name)));
     }
 
     /// Renames copies for lists without a copy: a list gets the copy of another name with the same
     /// source. Such a list was renamed, or removed and added again.
     pub(crate) fn adopt(&mut self, lists: &[ListConfig]) {
+        let Ok(_permit) = ownership::write() else { return };
         let missing: Vec<&ListConfig> =
             lists.iter().filter(|list| self.head(list).is_none()).collect();
         if missing.is_empty() {
@@ -235,6 +237,7 @@ impl Copies {
     /// Retires the copies of lists that are no longer configured, and removes the oldest retired
     /// copies.
     pub(crate) fn clear(&mut self, lists: &[ListConfig]) {
+        let Ok(_permit) = ownership::write() else { return };
         self.unsaved.retain(|name, _| lists.iter().any(|list| list.name == *name));
         let wanted: Vec<PathBuf> = lists.iter().map(|list| self.path(&list.name)).collect();
         let now = SystemTime::now();

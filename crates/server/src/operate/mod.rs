@@ -11,7 +11,7 @@
 //! 1. [`take_over::request`], for a take-over: gets the sockets of the running server.
 //! 2. [`Operation::start`], before the workers start: fills the caches from disk, opens the control
 //!    socket and the HTTP listener (or adopts those of the running server).
-//! 3. [`take_over::TakenOver::confirm`], after the workers started: only then does the other server
+//! 3. [`take_over::TakenOver::confirm`], before the workers begin: only then does the other server
 //!    begin to end.
 //! 4. [`Operation::run`] until all workers have drained.
 //!
@@ -20,9 +20,11 @@
 //!     │  ^                                                ^
 //!  take-over └─successor gone or silent─┐                 │
 //!     v                                 │                 │
-//!   HandingOver ────────────────────────┴──"ready"──> HandedOver: nothing is saved or removed
+//!   HandingOver ─"yield"─> Released ────┴──"ready"──> HandedOver: nothing is saved or removed
 //! ```
 
+mod release;
+mod successor;
 pub(crate) mod take_over;
 
 use std::io;
@@ -35,6 +37,7 @@ use std::time::{Duration, Instant};
 
 use avocet_config::Config;
 use avocet_control::ControlError;
+use avocet_io::ownership;
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::signals::{Signal, Signals};
 use avocet_io::tcp::listen;
@@ -79,6 +82,8 @@ use avocet_worker::home_ca::HomeCa;
 use avocet_worker::mailbox::Letter;
 use avocet_worker::state::Shared;
 use avocet_worker::threads::RingEnds;
+use release::Release;
+pub(crate) use successor::{ConfigText, load_caches_early};
 pub use take_over::TakeOverError;
 use take_over::{AdoptedListeners, Handed, Successor, SuccessorState};
 pub(crate) use take_over::{ListeningSockets, TakenOver};
@@ -93,6 +98,8 @@ const COOKIE_SECRET_SECS: u32 = 24 * 3600;
 /// The time that a shutdown waits until the last traces are sent: a request in flight may take
 /// longer.
 const EXPORT_TIME: Duration = Duration::from_secs(3);
+/// Maximum wait of a server that was taken over until its control clients have their replies.
+const CLIENTS_TIME: Duration = Duration::from_secs(1);
 /// Time between two checks whether the traces were sent.
 const EXPORT_LOOK: Duration = Duration::from_millis(5);
 
@@ -122,6 +129,8 @@ pub(crate) struct Beginnings {
     pub(crate) file: ConfigFile,
     /// The text of the configuration file.
     pub(crate) text: String,
+    /// Whether this text is in force.
+    pub(crate) text_state: ConfigText,
     pub(crate) store: Store,
     /// The receiving ends of the workers' rings.
     pub(crate) rings: Vec<RingEnds>,
@@ -146,10 +155,15 @@ pub(crate) struct Operation {
     /// Whether the poller ignores the control socket until the next check of the timers.
     is_control_resting: bool,
     http: Option<HttpServer>,
+    /// The thread of the HTTP listener after the server was taken over.
+    http_ends: Option<JoinHandle<()>>,
     listening: ListeningSockets,
     poller: Poller,
     orders: Arc<Orders>,
     successor: Option<Successor>,
+    release: Release,
+    /// Whether a signal requested a reload while another process owned the data directory.
+    is_reload_due: bool,
     ending: Ending,
     watch: FileWatch,
     neighbours: NeighbourWatch,
@@ -171,41 +185,20 @@ impl Operation {
         (listening, pages): (ListeningSockets, Vec<TcpListener>),
         taken: Option<&mut TakenOver>,
     ) -> Result<Self, OperationError> {
-        let Beginnings { unconfigured, zones, file, text, store, rings } = begin;
+        let Beginnings { unconfigured, zones, file, text, text_state, store, rings } = begin;
         let config = shared.snapshot().config.clone();
         let revisions = Revisions::begin(&config.data.directory, file.path.clone(), &text);
+        let is_successor = taken.is_some();
         let Opened { control, own, secure } = open(&config, taken)?;
         let listeners = Some(http::Listeners { own, secure, pages }).filter(|all| !all.is_empty());
-        let started = shared.name_server.clock.now().secs();
-        let running = Arc::new(Running {
-            root: RootKeeping::new(unconfigured.local_root.clone()),
-            reloader: Reloader::new(file.path, shared.clone(), (unconfigured, zones), revisions),
-            cache_file: CacheFile::new(&config.data.directory),
-            lists: Keeping::default(),
-            query_log: QueryLog::default(),
-            tap_counts: TapCounts::default(),
-            otlp_counts: OtlpCounts::default(),
-            devices: Devices::default(),
-            names: ClientNames::default(),
-            visits: Visits::default(),
-            requests: AccessRequests::default(),
-            web: WebStores::open(&config.data.directory, Arc::new(wall_secs)),
-            reach: Reach::default(),
-            zone_watch: ZoneWatch::default(),
-            notifier: Notifier::default(),
-            pools: PoolWatch::begin(&config.data.directory, &shared.snapshot().names),
-            web_certificate: Mutex::default(),
-            acme: AcmeKeeping::default(),
-            home_ca: HomeCa::begin(config.home_ca.as_ref(), wall_secs()),
-            conditions: Conditions::default(),
-            unsaved_switches: Unsaved::default(),
-            trust: KeptTrust::load(&config.data.directory, &shared),
-            draining: AtomicBool::new(false),
-            started_at_secs: wall_secs(),
-            started,
-            shared,
-        });
-        load_caches(&running);
+        let local_root = unconfigured.local_root.clone();
+        let reloader = Reloader::new(file.path, shared.clone(), (unconfigured, zones), revisions);
+        let running = running_of(shared, (reloader, RootKeeping::new(local_root)), &config);
+        let started = running.started;
+        match is_successor {
+            true => running.begin_as_successor(text_state),
+            false => load_caches(&running),
+        }
         offer_setup(&running.web.access, &config);
         let http = listeners.map(|all| HttpServer::start(all, running.clone())).transpose();
         let poller = polling(&signals, &control).map_err(OperationError::System)?;
@@ -221,10 +214,13 @@ impl Operation {
             control,
             is_control_resting: false,
             http: http.map_err(OperationError::System)?,
+            http_ends: None,
             listening,
             poller,
             orders,
             successor: None,
+            release: Release::None,
+            is_reload_due: false,
             ending: Ending::None,
             watch: FileWatch::new(file.seen),
             neighbours,
@@ -264,7 +260,8 @@ impl Operation {
             self.start_takers()?;
         }
         loop {
-            let tick = if self.ending == Ending::None { TICK_MS } else { DRAIN_TICK_MS };
+            let is_calm = self.ending == Ending::None && self.release == Release::None;
+            let tick = if is_calm { TICK_MS } else { DRAIN_TICK_MS };
             self.poller.wait(&mut events, Some(tick)).map_err(OperationError::System)?;
             let mut is_impatient = false;
             for event in events.iter() {
@@ -283,7 +280,7 @@ impl Operation {
             }
             if self.ending == Ending::None && workers.iter().any(JoinHandle::is_finished) {
                 tracing::error!("a worker thread ended by itself; shutting down");
-                self.drain(Ending::Failed);
+                self.shut_down(Ending::Failed);
             }
             self.look_at_timers();
         }
@@ -318,11 +315,10 @@ impl Operation {
         let mut is_impatient = false;
         while let Ok(Some(signal)) = self.signals.next() {
             match signal {
-                // The reload itself logs its errors.
-                Signal::Hangup => drop(self.running.reloader.reload()),
+                Signal::Hangup => self.reload(),
                 Signal::Terminate | Signal::Interrupt if self.ending == Ending::None => {
                     tracing::info!("shutting down; completing queries in flight");
-                    self.drain(Ending::Told);
+                    self.shut_down(Ending::Told);
                 }
                 Signal::Terminate | Signal::Interrupt => is_impatient = true,
                 Signal::User => {
@@ -331,6 +327,20 @@ impl Operation {
             }
         }
         is_impatient
+    }
+
+    /// Shuts down, unless another process has just taken over.
+    fn shut_down(&mut self, ending: Ending) {
+        let is_taken = self.successor.is_some() && self.withdraw("the server is shutting down");
+        if is_taken { self.hand_over() } else { self.drain(ending) }
+    }
+
+    /// Ends, because another process serves.
+    fn hand_over(&mut self) {
+        tracing::info!("another process has taken over; completing queries in flight");
+        ownership::leave();
+        self.http_ends = self.http.take().map(HttpServer::stop);
+        self.drain(Ending::HandedOver);
     }
 
     fn drain(&mut self, ending: Ending) {
@@ -346,7 +356,6 @@ impl Operation {
         self.running.shared.name_server.notices.close();
         updates::close(&self.running);
         self.neighbours.close();
-        self.successor = None;
         let _ = self.poller.remove(&self.control);
         for mailbox in &self.running.shared.mailboxes {
             // A full mailbox still has room for this message.
@@ -394,14 +403,13 @@ impl Operation {
         let Some(successor) = &mut self.successor else { return };
         match successor.hear() {
             SuccessorState::None => {}
+            SuccessorState::Prepared => self.release(),
             SuccessorState::Ready => {
-                tracing::info!("another process has taken over; completing queries in flight");
-                self.http = None;
-                self.drain(Ending::HandedOver);
+                self.successor = None;
+                self.hand_over();
             }
             SuccessorState::Gone => {
-                tracing::warn!("the new process ended before the take-over; continuing");
-                self.successor = None;
+                self.lose_successor("the new process ended before the take-over");
             }
         }
     }
@@ -410,9 +418,17 @@ impl Operation {
         if self.ending != Ending::None {
             return;
         }
+        self.reclaim();
+        let moment = self.running.shared.name_server.clock.now();
+        if self.successor.as_ref().is_some_and(|successor| successor.is_overdue(moment))
+            && self.withdraw("the new process did not get ready to take over")
+        {
+            return self.hand_over();
+        }
+        // While another process may own the data directory, nothing is due that writes it.
+        let Ok(_change) = ownership::try_change() else { return };
         self.look_at_file();
         let shared = &self.running.shared;
-        let moment = shared.name_server.clock.now();
         let now = moment.secs();
         if self.is_control_resting {
             let added = self.poller.add(&self.control, CONTROL, Interest::Read, Trigger::Level);
@@ -450,10 +466,6 @@ impl Operation {
             self.rotation_due = now.saturating_add(COOKIE_SECRET_SECS);
             self.rotate_cookie_secret();
         }
-        if self.successor.as_ref().is_some_and(|successor| successor.is_overdue(moment)) {
-            tracing::warn!("the new process did not get ready to take over; continuing");
-            self.successor = None;
-        }
     }
 
     /// Reloads the configuration file if it has changed, and reports a missing file.
@@ -488,17 +500,19 @@ impl Operation {
         }
     }
 
-    fn end(self) -> Result<(), OperationError> {
-        if self.ending != Ending::HandedOver {
-            if save_interval(&self.running.shared).is_some() {
-                self.running.cache_file.save(&self.running.shared);
-            }
-            self.control.remove();
+    fn end(mut self) -> Result<(), OperationError> {
+        if self.await_return() && save_interval(&self.running.shared).is_some() {
+            self.running.cache_file.save(&self.running.shared);
+        }
+        match self.ending {
+            Ending::HandedOver => self.control.wait_for_clients(CLIENTS_TIME),
+            _ => self.control.remove(),
         }
         self.running.shared.strangers.close();
         // The workers have ended: the threads take their last entries.
         self.running.query_log.close();
-        for thread in self.query_log.into_iter().chain(self.pools) {
+        let threads = self.query_log.into_iter().chain(self.pools).chain(self.http_ends);
+        for thread in threads {
             let _ = thread.join();
         }
         let since = Instant::now();
@@ -510,6 +524,43 @@ impl Operation {
         tracing::info!("ended");
         if self.ending == Ending::Failed { Err(OperationError::WorkerEnded) } else { Ok(()) }
     }
+}
+
+/// Creates the state that the threads share.
+fn running_of(
+    shared: Arc<Shared>,
+    (reloader, root): (Reloader, RootKeeping),
+    config: &Config,
+) -> Arc<Running> {
+    let started = shared.name_server.clock.now().secs();
+    Arc::new(Running {
+        root,
+        reloader,
+        cache_file: CacheFile::new(&config.data.directory),
+        lists: Keeping::default(),
+        query_log: QueryLog::default(),
+        tap_counts: TapCounts::default(),
+        otlp_counts: OtlpCounts::default(),
+        devices: Devices::default(),
+        names: ClientNames::default(),
+        visits: Visits::default(),
+        requests: AccessRequests::default(),
+        web: WebStores::open(&config.data.directory, Arc::new(wall_secs)),
+        reach: Reach::default(),
+        zone_watch: ZoneWatch::default(),
+        notifier: Notifier::default(),
+        pools: PoolWatch::begin(&config.data.directory, &shared.snapshot().names),
+        web_certificate: Mutex::default(),
+        acme: AcmeKeeping::default(),
+        home_ca: HomeCa::begin(config.home_ca.as_ref(), wall_secs()),
+        conditions: Conditions::default(),
+        unsaved_switches: Unsaved::default(),
+        trust: KeptTrust::load(&config.data.directory, &shared),
+        draining: AtomicBool::new(false),
+        started_at_secs: wall_secs(),
+        started,
+        shared,
+    })
 }
 
 /// Fills the caches from disk. Then removes names below negative trust anchors that ended while no

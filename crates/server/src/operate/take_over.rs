@@ -5,32 +5,43 @@
 //! connects to the control socket ───────>
 //! {"command":"take-over"}        ───────>   saves the caches
 //!                                <───────   {"sockets":N}, then N descriptors with their labels
-//! adopts them, loads the caches,
-//! starts its workers
+//! adopts them, reads zones, lists
+//! and caches
+//! {"yield":true}                 ───────>   lets changes in progress end, releases the directory
+//!                                <───────   {"yielded":true}
+//! owns the directory, reads what
+//! has changed, starts its workers
 //! {"ready":true}                 ───────>   stops reading from the sockets, finishes, ends
 //! ```
 //! Both processes hold the same sockets, queues included: a query waits in its queue until either
 //! of them reads it. Until `ready` the old process serves as before, and continues if the new one
 //! ends. The HTTP listeners and the control socket are handed over in the same way.
 //!
+//! Only the owner of the data directory changes the state ([`ownership`]). Between `yield` and
+//! `ready`, changes wait. If the new process ends before `ready`, the old one owns the directory
+//! again. If the old process gives up the take-over, it sends `{"withdrawn":true}`, and the new one
+//! ends. If the old process is killed, the new one goes on. Its workers and its other threads begin
+//! after `ready`, so that nothing depends on a take-over that fails.
+//!
 //! Labels: `udp ADDRESS WORKER`, `tcp ADDRESS WORKER`, `http`, `https`, `page`, `control`.
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::TcpListener;
+use std::net::{Shutdown, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use avocet_config::Config;
 use avocet_control::hand_over::{self, Offer, OfferError};
-use avocet_control::{MAX_LINE, connect};
+use avocet_control::{ControlError, MAX_LINE, connect};
 use avocet_io::handover::{recv_fds, send_fds};
+use avocet_io::ownership::{self, LockError};
 use avocet_nameserver::clock::Moment;
 use avocet_nameserver::query::asked::Transport;
 
-use crate::control::ControlSocket;
+use crate::control::{ControlSocket, refuse};
 use crate::http;
 use avocet_worker::Listeners;
 
@@ -38,10 +49,17 @@ use avocet_worker::Listeners;
 const STEP: Duration = Duration::from_secs(5);
 /// Maximum wait while the running server saves its caches.
 const SAVING: Duration = Duration::from_secs(60);
-/// Maximum wait in seconds while the new process loads the caches and starts.
+/// Maximum wait while the running server lets changes in progress end.
+const YIELDING: Duration = Duration::from_secs(20);
+/// Maximum wait in seconds while the new process loads the caches.
 const STARTING_SECS: u32 = 60;
+/// Maximum wait in seconds from the release of the data directory until the new process is ready.
+const OWNING_SECS: u32 = 30;
 
+const YIELD: &[u8] = b"{\"yield\":true}\n";
+const YIELDED: &[u8] = b"{\"yielded\":true}\n";
 const READY: &[u8] = b"{\"ready\":true}\n";
+const WITHDRAWN: &[u8] = b"{\"withdrawn\":true}\n";
 const CONTROL: &[u8] = b"control";
 
 /// The reason why the running server could not be taken over.
@@ -53,6 +71,10 @@ pub enum TakeOverError {
     Refused(String),
     /// The exchange was interrupted.
     Io(io::Error),
+    /// The running server has stopped waiting, and continues to serve.
+    Withdrawn,
+    /// The file with the lock of the data directory cannot be used.
+    Lock(PathBuf, io::Error),
 }
 
 impl fmt::Display for TakeOverError {
@@ -69,6 +91,8 @@ impl fmt::Display for TakeOverError {
                 write!(f, "the running avocet refused the take-over: {reason}")
             }
             Self::Io(error) => write!(f, "cannot take over from the running avocet: {error}"),
+            Self::Withdrawn => f.write_str("the running avocet has stopped waiting, and continues"),
+            Self::Lock(path, error) => write!(f, "cannot lock {}: {error}", path.display()),
         }
     }
 }
@@ -118,6 +142,8 @@ impl ListeningSockets {
 /// The running server, before this process replaces it.
 pub(crate) struct TakenOver {
     stream: UnixStream,
+    /// Whether the running server releases the data directory on request.
+    cedes: bool,
     listeners: Option<AdoptedListeners>,
     pages: Vec<TcpListener>,
 }
@@ -166,7 +192,8 @@ pub(crate) fn request(config: &Config) -> Result<(Vec<TakenSocket>, TakenOver), 
     match control {
         Some(control) if offer.sockets == sockets.len() => {
             let listeners = Some(AdoptedListeners { control, own, secure });
-            Ok((sockets, TakenOver { stream, listeners, pages }))
+            let cedes = offer.cedes;
+            Ok((sockets, TakenOver { stream, cedes, listeners, pages }))
         }
         _ => Err(TakeOverError::Refused("its sockets are incomplete".to_owned())),
     }
@@ -209,12 +236,59 @@ impl TakenOver {
         std::mem::take(&mut self.pages)
     }
 
-    /// Reports to the running server that this process serves now, so that it ends.
+    /// Waits until the running server has released the data directory, and owns it. If the running
+    /// server was killed, this process owns the directory, too.
     ///
     /// # Errors
-    /// The running server has already ended, or has stopped waiting and continues to serve.
+    /// The running server does not release the directory.
+    pub(crate) fn own(&mut self, directory: &Path) -> Result<(), TakeOverError> {
+        if self.cedes {
+            self.request_release()?;
+        } else {
+            tracing::warn!(
+                "the running avocet has an earlier version: changes that it receives during the \
+                 take-over may be lost"
+            );
+        }
+        ownership::begin(directory, STEP).map_err(|error| match error {
+            LockError::Held => TakeOverError::Refused("it still owns its directory".to_owned()),
+            LockError::System(path, error) => TakeOverError::Lock(path, error),
+        })
+    }
+
+    fn request_release(&mut self) -> Result<(), TakeOverError> {
+        self.stream.set_read_timeout(Some(YIELDING))?;
+        let reply = self.stream.write_all(YIELD).and_then(|()| read_line(&mut self.stream));
+        match reply {
+            Ok(line) if line == YIELDED => Ok(()),
+            Ok(line) if line == WITHDRAWN => Err(TakeOverError::Withdrawn),
+            Ok(line) => match Offer::read(&line) {
+                Err(OfferError::Refused(reason)) => Err(TakeOverError::Refused(reason)),
+                _ => Err(io::Error::from(io::ErrorKind::InvalidData).into()),
+            },
+            // The running server may have been killed: the lock shows this.
+            Err(error) => {
+                tracing::warn!("the running avocet does not answer: {error}");
+                Ok(())
+            }
+        }
+    }
+
+    /// Reports to the running server that this process serves from now on, so that it ends. If the
+    /// running server was killed meanwhile, this process serves nevertheless.
+    ///
+    /// # Errors
+    /// The running server has stopped waiting, and continues to serve.
     pub(crate) fn confirm(mut self) -> Result<(), TakeOverError> {
-        Ok(self.stream.write_all(READY)?)
+        if let Err(error) = self.stream.write_all(READY) {
+            self.stream.set_read_timeout(Some(STEP))?;
+            if read_line(&mut self.stream).is_ok_and(|line| line == WITHDRAWN) {
+                return Err(TakeOverError::Withdrawn);
+            }
+            tracing::warn!("the running avocet ended during the take-over: {error}");
+        }
+        ownership::commit();
+        Ok(())
     }
 }
 
@@ -223,6 +297,8 @@ impl TakenOver {
 pub(super) enum SuccessorState {
     /// The process has not reported yet.
     None,
+    /// The process has read everything that it can read without owning the data directory.
+    Prepared,
     /// The process serves queries.
     Ready,
     /// The process ended, or sent something other than the message that it is ready.
@@ -253,7 +329,8 @@ impl Successor {
     ) -> io::Result<Self> {
         stream.set_write_timeout(Some(STEP))?;
         let Handed { listening, control, http } = handed;
-        stream.write_all(Offer { sockets: listening.0.len() }.line().as_bytes())?;
+        let offer = Offer { sockets: listening.0.len(), cedes: true };
+        stream.write_all(offer.line().as_bytes())?;
         let mut fds: Vec<(&[u8], BorrowedFd<'_>)> = vec![(CONTROL, control.as_fd())];
         fds.extend(http);
         fds.extend(listening.0.iter().map(|(label, fd)| (label.as_bytes(), fd.as_fd())));
@@ -279,11 +356,44 @@ impl Successor {
             Err(_) | Ok(0) => SuccessorState::Gone,
             Ok(len) => {
                 self.heard.extend(buffer.iter().take(len));
-                match &self.heard {
-                    heard if heard == READY => SuccessorState::Ready,
-                    heard if READY.starts_with(heard) => SuccessorState::None,
-                    _ => SuccessorState::Gone,
+                let heard = &self.heard;
+                if heard == READY {
+                    SuccessorState::Ready
+                } else if heard == YIELD {
+                    self.heard.clear();
+                    SuccessorState::Prepared
+                } else if READY.starts_with(heard) || YIELD.starts_with(heard) {
+                    SuccessorState::None
+                } else {
+                    SuccessorState::Gone
                 }
+            }
+        }
+    }
+
+    /// Reports to the new process that the data directory is released.
+    pub(super) fn report_release(&mut self, now: Moment) -> io::Result<()> {
+        self.deadline_secs = now.secs().saturating_add(OWNING_SECS);
+        self.stream.write_all(YIELDED)
+    }
+
+    /// Reports to the new process that the data directory is not released.
+    pub(super) fn refuse(self, error: &ControlError) {
+        refuse(self.stream, error);
+    }
+
+    /// Stops waiting for the new process, which then ends. Returns whether it is ready already, so
+    /// that it serves.
+    pub(super) fn withdraw(mut self) -> bool {
+        // If the new process has ended, nobody reads this.
+        let _ = self.stream.write_all(WITHDRAWN);
+        // Later reports of the new process fail. Earlier ones can still be read.
+        let _ = self.stream.shutdown(Shutdown::Read);
+        loop {
+            match self.hear() {
+                SuccessorState::Ready => return true,
+                SuccessorState::Gone => return false,
+                SuccessorState::None | SuccessorState::Prepared => {}
             }
         }
     }

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use avocet_io::ownership;
 use avocet_querylog::{
     DEFAULT_HEAD_ENTRIES, DEFAULT_HEAD_SECS, Entry, Filter, Labels, LogError, Writer,
     WriterCounters, WriterOptions,
@@ -218,6 +219,7 @@ fn key(path: &Path) -> io::Result<[u8; 16]> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         known => return known,
     }
+    let _permit = ownership::write()?;
     let mut key = [0; 16];
     getrandom::fill(&mut key).map_err(|error| io::Error::other(error.to_string()))?;
     let part = path.with_extension("part");

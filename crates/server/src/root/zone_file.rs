@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use avocet_io::ownership;
 use avocet_nameserver::{disk, zone_files};
 use avocet_wire::{NameBuf, rdata};
 use avocet_zone::Faults;
@@ -68,6 +69,7 @@ pub(crate) fn write(path: &Path, lines: &[UnverifiedRecord]) -> io::Result<()> {
 ///
 /// The file is missing or cannot be written.
 pub(crate) fn touch(path: &Path, at_secs: u64) -> io::Result<()> {
+    let _permit = ownership::write()?;
     let at: SystemTime = UNIX_EPOCH + Duration::from_secs(at_secs);
     File::options().append(true).open(path)?.set_modified(at)
 }

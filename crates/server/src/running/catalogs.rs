@@ -22,6 +22,7 @@ use avocet_config::Config;
 use avocet_config::catalog::CatalogRole;
 use avocet_config::name::{shown, typed_name};
 use avocet_config::zone::ZoneConfig;
+use avocet_io::ownership;
 use avocet_nameserver::disk;
 use avocet_zone::{CatalogMember, HostedZone, MAX_CATALOG_MEMBERS, catalog_members};
 use serde::{Deserialize, Serialize};
@@ -491,6 +492,7 @@ impl SavedMembership {
 
 /// Deletes the copy of a zone.
 pub(crate) fn purge(zone: &ZoneConfig) {
+    let Ok(_permit) = ownership::write() else { return };
     let written = [zone.published_file(), zone.addresses_file(), zone.ttls_file()];
     for file in [&zone.file, &zone.journal].into_iter().chain(&written) {
         if let Err(error) = fs::remove_file(file)

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use avocet_cache::{PacketKey, SnapshotCounts, SnapshotError, SnapshotMoment};
+use avocet_io::ownership;
 use avocet_nameserver::clock::{Moment, wall_secs};
 use avocet_nameserver::disk::{PIECE, Paced};
 use avocet_nameserver::query::{packet_hash, still_holds};
@@ -66,7 +67,7 @@ impl CacheFile {
             Err(error) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
                 let aside = self.path.with_added_extension("damaged");
-                let kept = match fs::rename(&self.path, &aside) {
+                let kept = match rename(&self.path, &aside) {
                     Ok(()) => format!("renamed to {}", aside.display()),
                     Err(error) => format!("cannot rename it: {error}"),
                 };
@@ -83,7 +84,7 @@ impl CacheFile {
         let began = shared.name_server.clock.now();
         let written = self.path.with_added_extension("new");
         match write(&written, shared)
-            .and_then(|counts| fs::rename(&written, &self.path).map(|()| counts))
+            .and_then(|counts| rename(&written, &self.path).map(|()| counts))
         {
             Ok(counts) => {
                 self.saves.fetch_add(1, Ordering::Relaxed);
@@ -108,6 +109,11 @@ impl CacheFile {
             }
         }
     }
+}
+
+fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    let _permit = ownership::write()?;
+    fs::rename(from, to)
 }
 
 fn millis_since(shared: &Shared, began: Moment) -> u64 {

@@ -17,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use avocet_config::edit::{KeyEdit, edited};
+use avocet_config::zone::ZoneConfig;
 use avocet_config::{
     Config, ServerConfig, WrittenConfig, access_keys_between, environment, read_text,
 };
@@ -291,9 +292,16 @@ impl Reloader {
         let peers = upstream_tls::read(&config).map_err(BackgroundError::Upstream)?;
         unconfigured.certificates = tls.shown_names(&config);
         write_catalogs(&config.zones);
+        self.zones.rename(&old.config.zones, &config.zones).map_err(BackgroundError::Unmoved)?;
         // After a later failure, the previous zones stay in force, so the catalogs must list them
         // again.
-        let list_again = || write_catalogs(&old.config.zones);
+        let new_zones = config.zones.clone();
+        let list_again = || {
+            write_catalogs(&old.config.zones);
+            if let Err(error) = self.zones.rename(&new_zones, &old.config.zones) {
+                tracing::error!(%error, "cannot move the changes of zones back");
+            }
+        };
         let read = self.zones.read(&config.zones);
         let zones = read.zones();
         if !zones.changed_to(&unconfigured.zones).is_empty() {
@@ -425,6 +433,12 @@ impl Reloader {
         }
     }
 
+    /// Puts the zones in force whose files were only prepared until now.
+    pub(crate) fn begin_zones(&self, configured: &[ZoneConfig]) {
+        self.zones.begin(configured);
+        self.apply_zones();
+    }
+
     /// Signs zones whose signatures expire soon or whose keys change their state. `now_secs` is the
     /// Unix second.
     pub(crate) fn sign_zones(&self, now_secs: u64) {
@@ -505,6 +519,9 @@ impl Reloader {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let mut trust = LearntTrust::clone(&unconfigured.trust);
         change(&mut trust);
+        if trust == *unconfigured.trust && judged_anew.is_empty() {
+            return;
+        }
         unconfigured.trust = Arc::new(trust);
         let old = self.shared.snapshot();
         self.apply(&old, &unconfigured, "cannot update the trust anchors");

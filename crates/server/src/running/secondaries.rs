@@ -30,6 +30,7 @@ use avocet_config::primary::Primary;
 use avocet_config::zone::ZoneConfig;
 use avocet_config::zone_url::ZoneUrl;
 use avocet_dnssec::zonemd;
+use avocet_io::ownership;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::disk;
 use avocet_nameserver::transfers::ServerEvent;
@@ -658,6 +659,7 @@ fn write(config: &ZoneConfig, records: &[UnverifiedRecord]) -> io::Result<()> {
         let record = HostedRecord { rtype: *rtype, ttl_secs: *ttl_secs, rdata };
         append_line(&mut text, FoldedName::from_folded_unchecked(owner), &record);
     }
+    let _permit = ownership::write()?;
     if let Some(directory) = config.file.parent() {
         std::fs::create_dir_all(directory)?;
     }

@@ -12,6 +12,7 @@ use avocet_control::policy::{
     GrantInForce, ListCount, PauseInForce, PolicyCounts, PolicyStatus, RuleCount, SwitchesChanged,
     SwitchesInForce,
 };
+use avocet_io::ownership;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::disk::replace;
 use avocet_policy::rule::{Grant, Pause, Scope, Switches};
@@ -52,7 +53,7 @@ fn read(path: &Path) -> SavedSwitches {
                                                                                        damaged; \
                                                                                        starting \
                                                                                        without");
-            let _ = fs::rename(path, &aside);
+            let _ = ownership::write().and_then(|_permit| fs::rename(path, &aside));
             SavedSwitches::default()
         }),
     }

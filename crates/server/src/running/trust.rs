@@ -42,6 +42,12 @@ impl KeptTrust {
         }
     }
 
+    /// Returns the trust anchors that apply in addition to the configuration.
+    pub(crate) fn learnt(&self) -> LearntTrust {
+        let followed = self.anchors().followed();
+        LearntTrust { followed, negative: self.negative().anchors().to_vec() }
+    }
+
     fn anchors(&self) -> MutexGuard<'_, TrustAnchors> {
         self.anchors.lock().unwrap_or_else(PoisonError::into_inner)
     }

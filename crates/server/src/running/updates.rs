@@ -16,6 +16,7 @@ use std::thread;
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_dnssec::zonemd::ZONEMD;
+use avocet_io::ownership;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::transfers::ServerEvent;
 use avocet_nameserver::updates::WaitingUpdate;
@@ -67,9 +68,12 @@ pub(crate) fn close(running: &Running) {
 
 /// Applies the updates of one zone, and replies to each.
 fn apply(running: &Running, group: Vec<WaitingUpdate>) {
+    // Waits while another process takes over. If it has, clients send the updates again, to it.
+    let change = ownership::change();
     let snapshot = running.shared.snapshot();
     let config = snapshot.config.zones.iter().find(|zone| zone.is(&group[0].zone));
     let outcomes = match config {
+        _ if change.is_err() => vec![UpdateOutcome::FAILED; group.len()],
         None => vec![UpdateOutcome::rejected(Rcode::NOTAUTH); group.len()],
         Some(config) => match attempt(running, config, &group) {
             // One of the updates is at fault, so each is applied separately.

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use avocet_io::file::sync_directory;
+use avocet_io::ownership;
 use siphasher::sip::SipHasher13;
 
 use crate::error::BackgroundError;
@@ -43,7 +44,8 @@ impl StateFile {
     /// Renames a file that cannot be used.
     pub(crate) fn put_aside(&self, fault: &str, fallback: &str) {
         let aside = self.path.with_added_extension("damaged");
-        let kept = match fs::rename(&self.path, &aside) {
+        let renamed = ownership::write().and_then(|_permit| fs::rename(&self.path, &aside));
+        let kept = match renamed {
             Ok(()) => format!("renamed to {}", aside.display()),
             Err(error) => format!("cannot rename it: {error}"),
         };
@@ -70,11 +72,13 @@ impl StateFile {
     ///
     /// The disk cannot be written.
     pub(crate) fn save(&self, text: &str) -> Result<(), BackgroundError> {
+        let unsaved = |source| BackgroundError::Unsaved { path: self.path.clone(), source };
+        let _permit = ownership::write().map_err(unsaved)?;
         let beside = self.path.with_added_extension("new");
         let saved = write(&beside, text).and_then(|()| fs::rename(&beside, &self.path));
         saved.and_then(|()| sync_directory(&self.path)).map_err(|source| {
             let _ = fs::remove_file(&beside);
-            BackgroundError::Unsaved { path: self.path.clone(), source }
+            unsaved(source)
         })
     }
 }

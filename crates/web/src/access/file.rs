@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use avocet_control::access::{AccessFault, AccessScope, Role, TokenReport, UserReport};
 use avocet_control::limits::UserLimits;
+use avocet_io::ownership;
 use serde::{Deserialize, Serialize};
 
 use super::password::PasswordHash;
@@ -166,6 +167,7 @@ fn read(path: &Path) -> io::Result<StoredAccess> {
 }
 
 fn write(path: &Path, stored: &StoredAccess) -> io::Result<()> {
+    let _permit = ownership::write()?;
     let beside = path.with_added_extension("tmp");
     let _ = fs::remove_file(&beside);
     let text = zeroize::Zeroizing::new(serde_json::to_vec_pretty(stored)?);

@@ -19,6 +19,7 @@ use avocet_config::header_field::{HeaderField, MAX_HEADER_FIELDS};
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_config::zone_url::ZoneUrl;
+use avocet_io::ownership;
 use avocet_nameserver::disk;
 use avocet_nameserver::transfers::ServerEvent;
 use avocet_nameserver::zone_files::{FetchedRecords, compare_fetched};
@@ -174,6 +175,7 @@ fn keep(
     text: &[u8],
     (head, compared): (&Head, FetchedRecords),
 ) -> std::io::Result<()> {
+    let _permit = ownership::write()?;
     let file = &config.file;
     if let Some(directory) = file.parent() {
         fs::create_dir_all(directory)?;
