@@ -187,6 +187,7 @@ fn errors_of_the_server_reach_the_client() {
         (TsigError::BadTime, UntrustedReply::Reported(TsigError::BadTime)),
         (TsigError::BadKey, UntrustedReply::Reported(TsigError::BadKey)),
         (TsigError::BadSig, UntrustedReply::Reported(TsigError::BadSig)),
+        (TsigError::BadTrunc, UntrustedReply::Reported(TsigError::BadTrunc)),
     ] {
         let mut query = message(7);
         let mut client = TsigSigner::of_request(&own);
@@ -196,10 +197,16 @@ fn errors_of_the_server_reach_the_client() {
         append_error(&mut octets, &record, (error, Some(&own)), NOW + 1000);
         let received = TsigRecord::find(&octets).unwrap().unwrap();
         let is_time = error == TsigError::BadTime;
+        let is_signed = is_time || error == TsigError::BadTrunc;
         assert_eq!(
             (received.mac.is_empty(), received.other.len()),
-            (!is_time, 6 * usize::from(is_time))
+            (!is_signed, 6 * usize::from(is_time))
         );
+        if is_signed {
+            let mut changed = octets.clone();
+            changed[3] ^= 1;
+            assert_eq!(client.verifier().take(&changed, NOW), Err(UntrustedReply::BadSig));
+        }
         assert_eq!(client.verifier().take(&octets, NOW), Err(expected));
     }
 }

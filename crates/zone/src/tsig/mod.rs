@@ -201,18 +201,18 @@ impl TsigSigner {
     }
 }
 
-/// Appends a TSIG record with an error to a reply (RFC 8945 §5.3.2). The reply is signed if the
-/// error is BADTIME, and has no MAC otherwise.
+/// Appends a TSIG record with an error to a reply (RFC 8945 §5.3.2). The reply is signed if the MAC
+/// of the request was right, which is the case with BADTIME and BADTRUNC, and has no MAC otherwise.
 pub fn append_error(
     reply: &mut Vec<u8>,
     record: &TsigRecord<'_>,
     (error, key): (TsigError, Option<&Arc<TsigKey>>),
     now_secs: u64,
 ) {
-    let is_time = error == TsigError::BadTime;
-    let other = is_time.then_some(now_secs);
+    let other = (error == TsigError::BadTime).then_some(now_secs);
     let values = TsigValues { error, other, ..variables(record) };
-    match key.filter(|_| is_time) {
+    let is_signed = matches!(error, TsigError::BadTime | TsigError::BadTrunc);
+    match key.filter(|_| is_signed) {
         Some(key) => TsigSigner::replying(key, record).sign_values(reply, &values),
         None => {
             let (name, algorithm) = (record.name.view(), record.algorithm.view());
