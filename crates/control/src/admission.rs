@@ -11,7 +11,7 @@ use crate::dry_run::PolicyDryRun;
 use crate::limits::UserLimits;
 use crate::log::{LogCount, LogSearch, LogShow, LogTail};
 use crate::pools::PoolControl;
-use crate::request::{Flush, FlushTree, Grant, Lookup, NtaAdd, NtaRemove, Pause};
+use crate::request::{Flush, FlushTree, Grant, Lookup, NtaAdd, NtaRemove, Pause, Trace, Why};
 use crate::statistics::{LogSeries, LogStatistics};
 use crate::zone_edit::{ZoneEdit, ZoneHistory};
 use crate::zone_keys::{ZoneKeys, ZoneSign};
@@ -48,7 +48,6 @@ impl UserLimits {
             | Request::Stats(_)
             | Request::Status(_)
             | Request::Switches(_)
-            | Request::Trace(_)
             | Request::Why(_)
             | Request::ZonesStatus(_) => true,
             // These requests are about all clients and names, about the whole configuration, or
@@ -114,6 +113,7 @@ impl UserLimits {
             Request::Lookup(Lookup { name, .. })
             | Request::Flush(Flush { name })
             | Request::FlushTree(FlushTree { name })
+            | Request::Trace(Trace { name, .. })
             | Request::NtaAdd(NtaAdd { name, .. })
             | Request::NtaRemove(NtaRemove { name })
             | Request::ZoneRecords(ZoneRecords { name, .. })
@@ -128,8 +128,9 @@ impl UserLimits {
         }
     }
 
-    /// Returns the reply to an admitted request, without pauses and grants of other groups. Returns
-    /// `None` if the reply explains an answer for a client of other groups.
+    /// Returns the reply to an admitted request, without pauses and grants of other groups, and
+    /// without the content of the caches. Returns `None` if the reply explains an answer for a
+    /// client of other groups.
     pub fn trim(&self, request: &Request, mut reply: Value) -> Option<Value> {
         if self.is_empty() {
             return Some(reply);
@@ -139,15 +140,28 @@ impl UserLimits {
                 all.retain(|one| self.shows_scope(&one["scope"]));
             }
         }
-        let Request::Why(why) = request else { return Some(reply) };
-        let is_open = why.client.is_none() && why.id.is_none() || self.has_zone(&why.name);
-        let mut sections = reply["sections"].as_array().into_iter().flatten();
+        match request {
+            Request::Why(Why { name, .. }) if !self.has_zone(name) => self.trim_sections(reply),
+            _ => Some(reply),
+        }
+    }
+
+    /// Returns the explanation of an answer with the sections that its client could know: the
+    /// decision about the client, and the response. The caches and recent failures show what other
+    /// clients query. Returns `None` if the client is in none of the groups, or if there is no
+    /// policy and therefore no group.
+    fn trim_sections(&self, mut reply: Value) -> Option<Value> {
+        let sections = reply.get_mut("sections")?.as_array_mut()?;
         let is_own = |section: &Value| {
             let mut groups = section["client"]["groups"].as_array().into_iter().flatten();
-            section["section"] != "policy"
-                || groups.any(|group| group.as_str().is_some_and(|group| self.has_group(group)))
+            section["section"] == "policy"
+                && groups.any(|group| group.as_str().is_some_and(|group| self.has_group(group)))
         };
-        (is_open || sections.all(is_own)).then_some(reply)
+        if !sections.iter().any(is_own) {
+            return None;
+        }
+        sections.retain(|section| section["section"] == "policy" || section["section"] == "answer");
+        Some(reply)
     }
 
     fn has_scope(&self, scope: &Scope) -> bool {
@@ -284,18 +298,40 @@ mod tests {
             limits(&[], &[]).trim(&Request::Switches(Switches {}), reply.clone()),
             Some(reply)
         );
-        let shows = |fields: Value, groups: &[&str]| {
+    }
+
+    #[test]
+    fn an_explanation_shows_the_caches_only_for_names_in_own_zones() {
+        let kids = limits(&["kids"], &["lan"]);
+        let shown = |fields: Value, policy: Value| {
             let request = admitted(&kids, "why", &fields).unwrap();
-            let policy = json!({"section": "policy", "client": {"groups": groups}});
-            let answer = json!({"section": "answer", "client": "192.0.2.1"});
-            let reply = json!({"sections": [policy, answer]});
-            kids.trim(&request, reply).is_some()
+            let mut sections = vec![policy];
+            for name in ["past", "failed", "failure-cache", "cache", "resolved"] {
+                sections.push(json!({"section": name}));
+            }
+            sections.push(json!({"section": "answer", "client": "192.0.2.1"}));
+            let reply = kids.trim(&request, json!({"sections": sections}))?;
+            Some(reply["sections"].as_array().map_or(0, Vec::len))
         };
+        let of = |groups: &[&str]| json!({"section": "policy", "client": {"groups": groups}});
         let of_client = |name: &str| json!({"name": name, "client": "192.0.2.1"});
-        assert!(shows(of_client("a.example"), &["all", "kids"]));
-        assert!(!shows(of_client("a.example"), &["parents"]));
-        assert!(!shows(json!({"name": "a.example", "id": "id:tv"}), &[]));
-        assert!(shows(of_client("a.lan"), &["parents"]));
-        assert!(shows(json!({"name": "a.example"}), &["default"]));
+        assert_eq!(shown(of_client("a.example"), of(&["all", "kids"])), Some(2));
+        assert_eq!(shown(of_client("a.example"), of(&["parents"])), None);
+        assert_eq!(shown(of_client("a.example"), json!({"section": "failed"})), None);
+        assert_eq!(shown(json!({"name": "a.example", "id": "id:tv"}), of(&[])), None);
+        assert_eq!(shown(json!({"name": "a.example"}), of(&["default"])), None);
+        assert_eq!(shown(of_client("a.lan"), of(&["parents"])), Some(7));
+        assert_eq!(shown(json!({"name": "a.lan"}), of(&[])), Some(7));
+    }
+
+    #[test]
+    fn traces_and_caches_are_for_names_in_own_zones() {
+        for limits in [limits(&["kids"], &[]), limits(&["kids"], &["lan"])] {
+            for command in ["trace", "lookup"] {
+                let fields = |name: &str| json!({"name": name});
+                check(&limits, command, &fields("a.example"), false);
+                check(&limits, command, &fields("a.lan"), !limits.zones.is_empty());
+            }
+        }
     }
 }

@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserLimits {
-    /// Groups: the user may see and change their pauses, grants and logged queries.
+    /// Groups: the user may see and change their pauses, grants and logged queries, and see which
+    /// response their clients get.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// Zones: the user may look up the names in them, flush these names, exempt them from
-    /// validation, and read their logged queries. The user may also read, change and reload hosted
-    /// zones among them.
+    /// Zones: the user may look up, trace and flush the names in them, exempt them from validation,
+    /// and read their logged queries. The user may also read, change and reload hosted zones among
+    /// them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<String>,
 }

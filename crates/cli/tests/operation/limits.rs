@@ -109,6 +109,14 @@ fn users_with_limits_see_and_count_queries_of_their_groups_and_zones() {
     let explained =
         |client: &str| get(&site, &format!("explain?name=x.example&client={client}"), &kim).0;
     assert_eq!((explained("tablet"), explained("127.0.0.3")), (200, 403));
+    // The desk has queried this name, so that the cache has it.
+    let sections = |cookie: &str| -> Vec<String> {
+        let (status, reply) = get(&site, "explain?name=bank.example&client=tablet", cookie);
+        assert_eq!(status, 200, "{reply}");
+        let sections = reply["sections"].as_array().unwrap().iter();
+        sections.map(|one| one["section"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(sections(&kim), ["policy", "answer"]);
 
     let zoe = log_in(&site, "zoe", &["--zone", "few.example"]);
     assert_eq!(names("queries", &zoe), ["www.few.example."]);
@@ -117,5 +125,6 @@ fn users_with_limits_see_and_count_queries_of_their_groups_and_zones() {
     assert_eq!(get(&site, "statistics", &both).1["queries"], 4);
     let all = log_in(&site, "al", &[]);
     assert_eq!(examined("queries?name=bank.example", &all), 5);
+    assert_eq!(sections(&all).len(), 3, "the cache or a trace too");
     assert_eq!(get(&site, "statistics", &all).1["queries"], 5);
 }

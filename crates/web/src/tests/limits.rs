@@ -51,8 +51,8 @@ fn reach(verb: Verb, path: &str) -> Reach {
         (Get, "/lists/check") => Open(json!({"name": "ads"})),
         (Get, "/connect/document") => Open(json!({"form": "stamps"})),
         (Get, "/pools/what-if") => Open(json!({"down": "192.0.2.1"})),
-        (Get, "/explain") => Open(json!({"name": "a.example."})),
-        (Post, "/trace") => Open(json!({"name": "a.example.", "type": "A"})),
+        (Get, "/explain") => of_zone(none()),
+        (Post, "/trace") => of_zone(json!({"type": "A"})),
         (Get, "/queries" | "/queries/count") => Narrowed(json!({"group": "staff"})),
         // The stream of live queries below this name ends.
         (Get, "/queries/live") => Narrowed(json!({"under": "few.example."})),
