@@ -1,5 +1,8 @@
 //! One log-in by a provider: the browser goes from this server to the provider and comes back.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use avocet_control::access::{AccessFault, Role, Secret};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::digest::{SHA256, digest};
@@ -19,14 +22,18 @@ pub(super) const CALLBACK: &str = "/api/v1/session/oidc/callback";
 pub(crate) const FLOW_SECS: u64 = 600;
 /// Maximum number of octets of a code.
 const MAX_CODE: usize = 4096;
+/// Maximum number of log-ins that came back within [`FLOW_SECS`]. More log-ins have to wait. A
+/// single address cannot reach this number, because failures slow it down.
+const MAX_RETURNED: usize = 4096;
 /// The purpose of the sealed text, which is the additional data of the seal.
 const PURPOSE: &[u8] = b"avocet oidc 1";
 
 /// The log-ins that have begun and not ended. The server keeps only the key that seals their
-/// cookies.
+/// cookies, and the states that came back, so that each is valid once.
 pub(crate) struct Flow {
     key: Option<RandomizedNonceKey>,
     providers: Providers,
+    returned: Mutex<HashMap<String, u64>>,
 }
 
 /// A log-in that began.
@@ -73,7 +80,7 @@ impl Flow {
     pub(crate) fn new() -> Self {
         let key = random::<32>().ok();
         let key = key.and_then(|octets| RandomizedNonceKey::new(&AES_256_GCM, &octets).ok());
-        Self { key, providers: Providers::default() }
+        Self { key, providers: Providers::default(), returned: Mutex::default() }
     }
 
     /// Begins a log-in.
@@ -131,7 +138,8 @@ impl Flow {
         Ok(endpoint.map(|endpoint| with_query(&endpoint, &query)))
     }
 
-    /// Returns whether the browser that returns from a log-in has also begun it.
+    /// Returns whether the browser that returns from a log-in has also begun it, and returns for
+    /// the first time.
     pub(crate) fn has_begun(
         &self,
         settings: &OidcSettings,
@@ -151,8 +159,27 @@ impl Flow {
         let state = back.state.as_deref().unwrap_or_default();
         let is_ours = is_equal(sealed.state.as_bytes(), state.as_bytes())
             && sealed.issuer == settings.issuer
-            && sealed.until > now;
+            && sealed.until > now
+            && !self.returned().contains_key(&sealed.state);
         is_ours.then_some(sealed)
+    }
+
+    /// Uses up the state of a log-in (RFC 9700 §4.7.1). Each state is kept until its log-in has
+    /// expired.
+    fn use_up(&self, sealed: &Sealed, now: u64) -> Result<(), OidcFault> {
+        let mut returned = self.returned();
+        returned.retain(|_, until| *until > now);
+        if returned.len() >= MAX_RETURNED {
+            return Err(OidcFault::Busy);
+        }
+        match returned.insert(sealed.state.clone(), sealed.until) {
+            None => Ok(()),
+            Some(_) => Err(OidcFault::NotBegun),
+        }
+    }
+
+    fn returned(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.returned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends a log-in, and returns the user.
@@ -167,6 +194,7 @@ impl Flow {
         ask: Ask<'_>,
     ) -> Result<OidcLogin, OidcFault> {
         let sealed = self.begun(settings, (cookie, back), now).ok_or(OidcFault::NotBegun)?;
+        self.use_up(&sealed, now)?;
         if back.iss.as_ref().is_some_and(|iss| *iss != settings.issuer) {
             return Err(OidcFault::Token("it is of another issuer"));
         }

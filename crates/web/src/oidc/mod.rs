@@ -9,8 +9,8 @@
 //!                                                                    claims ──> name and role
 //! ```
 //! The cookie binds the log-in to the browser that began it, and the server keeps nothing for
-//! log-ins that never end. The provider belongs to the configuration: the server reaches it at any
-//! address, private ones included.
+//! log-ins that never end. A state is valid once. The provider belongs to the configuration: the
+//! server reaches it at any address, private ones included.
 
 mod flow;
 mod provider;
@@ -73,9 +73,9 @@ pub(crate) enum OidcFault {
     Off,
     /// The provider cannot be used. Holds the reason.
     Provider(String),
-    /// Another request waits for the provider.
+    /// Another request waits for the provider, or too many log-ins came back lately.
     Busy,
-    /// The browser did not begin this log-in, or took too long.
+    /// The browser did not begin this log-in, took too long, or has already ended it.
     NotBegun,
     /// The provider refused the log-in. Holds its reason.
     Denied(String),
