@@ -44,7 +44,7 @@ use avocet_control::Control;
 use axum::Router;
 pub use axum::body::Body;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
     STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderValue, Method, Request, Response};
@@ -57,7 +57,7 @@ use caller::Caller;
 pub use caller::{LinkSecurity, Peer, Surroundings};
 use counts::WebCounts;
 use exchange::Shared;
-use host::{HostOwner, host_owner};
+use host::{HostOwner, owner_of};
 use problem::{FOREIGN_HOST, NO_METHOD};
 use route::{ROUTES, Verb};
 
@@ -105,12 +105,11 @@ impl Web {
         Self { router: router(&shared), surroundings, counts }
     }
 
-    /// Serves a request.
+    /// Serves a request, which [`host::with_host`] has checked.
     pub async fn respond(&self, mut request: Request<Body>, peer: Peer) -> Response<Body> {
         let caller = Caller::of(peer, request.headers(), &*self.surroundings);
         let security = caller.security;
-        let host = request.headers().get(HOST).map_or(&b""[..], HeaderValue::as_bytes);
-        let owner = host_owner(host, |name| self.surroundings.is_known_host(name));
+        let owner = owner_of(request.headers(), |name| self.surroundings.is_known_host(name));
         let mut response = match owner {
             HostOwner::Foreign => FOREIGN_HOST.of("a foreign name leads to this server").response(),
             HostOwner::Ours => {

@@ -345,7 +345,7 @@ fn a_wildcard_is_proven_by_updates_of_another_server_once_the_key_is_right() {
     let mut server = site.start();
     wait_for(&mut server, "cannot be obtained");
     let reason = format!("{dns} with the key acme.: the server refuses the signature");
-    let shown = [site.avocet_text(&["certificate", "list"]), site.http_get("/health").1];
+    let shown = [["certificate", "list"].as_slice(), &["status"]].map(|one| site.avocet_text(one));
     assert!(shown.iter().all(|text| text.contains(&reason)), "{shown:?}");
 
     key_for_updates(&site, SECRET);
@@ -368,7 +368,7 @@ fn plain_dns_is_served_while_the_authority_refuses() {
     assert_eq!(site.ask("www.example").1, 300);
     let query = site.avocet(&["query", &format!("@tls://{tls}"), "a.example", "+insecure"]);
     assert!(!query.status.success());
-    let health = site.http_get("/health").1;
+    let health = site.avocet_text(&["status"]);
     assert!(
         health.contains("warning: the certificate for dns.example cannot be obtained"),
         "{health}"
@@ -410,7 +410,7 @@ fn the_interface_shows_the_certificate_once_it_is_obtained_and_renewed() {
     wait_for(&mut server, "no certificate for dns.example");
     let shown = || request_as("dns.example", https, &root(&authority), HEALTH);
     assert!(shown().is_err());
-    let health = site.http_get("/health").1;
+    let health = site.avocet_text(&["status"]);
     assert!(health.contains("warning: HTTPS is not served until"), "{health}");
 
     let mut certificates = Vec::new();
@@ -423,7 +423,7 @@ fn the_interface_shows_the_certificate_once_it_is_obtained_and_renewed() {
     assert_ne!(certificates[0], certificates[1]);
     let list = site.avocet_text(&["certificate", "list"]);
     assert!(list.contains(&format!("https://{https}")), "{list}");
-    while site.http_get("/health").1.contains("HTTPS is not served") {
+    while site.avocet_text(&["status"]).contains("HTTPS is not served") {
         thread::yield_now();
     }
     server.stop();

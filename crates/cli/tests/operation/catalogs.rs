@@ -105,7 +105,7 @@ fn members_are_added_kept_reset_moved_and_removed() {
     // Another group changes nothing else.
     primary.publish("one.catalog", 2, &first.replace("eu", "us"));
     server.wait_for_line("zone a.example. has other groups");
-    assert!(site.http_get("/health").1.contains(refusal));
+    assert!(site.avocet_text(&["status"]).contains(refusal));
     assert_eq!(shown(&site, "a.example.")["transfers"]["transferred"], 1);
 
     // The members survive a restart.
@@ -385,7 +385,7 @@ fn a_catalog_without_a_usable_primary_and_a_broken_one_are_conditions_until_they
     site.configure(upstream.addr, "", &consumed("one.catalog", at_primary.dns));
     let _server = site.start();
     let is_shown = |text: &str| {
-        let of_http = site.http_get("/health").1.contains(text);
+        let of_http = site.avocet_text(&["status"]).contains(text);
         of_http && site.avocet_text(&["status"]).contains(text)
     };
     let condition = |name: &str| site.metric(&format!("avocet_condition{{condition=\"{name}\"}}"));
@@ -403,13 +403,13 @@ fn a_catalog_without_a_usable_primary_and_a_broken_one_are_conditions_until_they
     primary.publish("one.catalog", 2, "");
     let broken = "catalog one.catalog. is broken, its members stay: it is no catalog zone";
     wait_until("the catalog is broken", || is_shown(broken) && condition("primaries") == 0.0);
-    assert!(!site.http_get("/health").1.contains(unreachable));
+    assert!(!site.avocet_text(&["status"]).contains(unreachable));
     assert_eq!(condition("catalogs"), 1.0);
 
     primary.publish("one.catalog", 3, "version 0 TXT \"2\"\n");
     wait_until("the catalog is repaired", || condition("catalogs") == 0.0);
     for text in [unreachable, "is broken"] {
-        assert!(!site.http_get("/health").1.contains(text), "{text}");
+        assert!(!site.avocet_text(&["status"]).contains(text), "{text}");
         assert!(!site.avocet_text(&["status"]).contains(text), "{text}");
     }
 }

@@ -229,24 +229,34 @@ fn metrics_are_not_given_by_a_name_of_a_stranger() {
     };
     assert_eq!(status("/metrics", "evil.example:8053"), 403);
     assert_eq!(status("/health", "evil.example:8053"), 200);
+    // The name in the target counts, whatever Host says.
+    for path in ["/metrics", "/api/v1/session/ways"] {
+        let of = |target: &str| {
+            let head = format!("GET http://{target}{path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+            site.http(&head).0
+        };
+        assert_eq!((of("evil.example"), of("127.0.0.1:8053")), (403, 200), "{path}");
+    }
     for host in ["dns.example.net", "127.0.0.1:8053", "localhost", "nas.lan"] {
         assert_eq!(status("/metrics", host), 200, "{host}");
     }
 }
 
 #[test]
-fn a_request_without_host_or_with_two_is_malformed() {
+fn a_request_without_host_or_with_a_malformed_one_is_refused() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", "");
     let _server = site.start();
     let (own, foreign) = ("Host: 127.0.0.1\r\n", "Host: evil.example\r\n");
     for path in ["/metrics", "/api/v1/session/ways", "/"] {
-        for hosts in [String::new(), format!("{own}{foreign}"), format!("{own}{own}")] {
+        let empty = "Host:\r\n".to_owned();
+        for hosts in [String::new(), empty, format!("{own}{foreign}"), format!("{own}{own}")] {
             let status = site.http(&format!("GET {path} HTTP/1.1\r\n{hosts}\r\n")).0;
             assert_eq!(status, 400, "{path} {hosts}");
         }
         assert_eq!(site.http(&format!("GET {path} HTTP/1.1\r\n{own}\r\n")).0, 200, "{path}");
     }
+    assert_eq!(site.http(&format!("GET * HTTP/1.1\r\n{own}\r\n")).0, 400);
     // Simple monitoring programs use HTTP/1.0.
     assert_eq!(site.http("GET /metrics HTTP/1.0\r\n\r\n").0, 200);
 }

@@ -139,9 +139,10 @@ fn an_unusable_certificate_is_a_warning_until_it_is_usable() {
     assert!(checked.contains("cert.pem and its key cannot be used"), "{checked}");
     let mut server = site.start();
     server.wait_for_line("HTTPS is not served until");
+    let shown = site.avocet_text(&["status"]);
+    assert!(shown.contains("cert.pem and its key cannot be used"), "{shown}");
     let (status, health) = site.http_get("/health");
-    assert!(status == 200 && health.contains("warning: "), "{health}");
-    assert!(health.contains("cert.pem and its key cannot be used"), "{health}");
+    assert!(status == 200 && health.contains("warning: certificate: "), "{health}");
     assert!(request(https, ONE[0], HEALTH).is_err());
     install(&site, ONE);
     while request(https, ONE[0], HEALTH).is_err() {

@@ -259,7 +259,7 @@ fn addresses_behind_alias_records_are_transferred_with_serials_of_their_own() {
     let literal: Vec<_> = lines.iter().filter(|line| line.contains("TYPE65401")).collect();
     assert!(literal.len() == 2 && literal[0].starts_with("a.corp."), "{literal:?}");
     let fault = "cannot resolve a.corp.example., b.corp.example.";
-    wait_until("the circle is named", || hosting.site.http_get("/health").1.contains(fault));
+    wait_until("the circle is named", || hosting.site.avocet_text(&["status"]).contains(fault));
     // The file has the ALIAS records, including the loop.
     let file = hosting.site.directory.join("corp.zone");
     hosting.site.avocet_text(&["zone", "diff", "corp.example", file.to_str().unwrap()]);

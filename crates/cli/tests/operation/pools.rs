@@ -87,7 +87,7 @@ fn a_pool_behind_an_alias_of_its_zone_is_reported_as_long_as_it_is_there() {
     assert!(check().contains(text), "{}", check());
     let mut server = site.start();
     server.wait_for_line(text);
-    wait_until("the condition is shown", || site.http_get("/health").1.contains(text));
+    wait_until("the condition is shown", || site.avocet_text(&["status"]).contains(text));
     // The CNAME record, and the address of its target.
     assert_eq!(site.ask_any("www.corp.example").1, 2);
 
@@ -95,7 +95,7 @@ fn a_pool_behind_an_alias_of_its_zone_is_reported_as_long_as_it_is_there() {
     fs::write(&file, zone).unwrap();
     site.avocet_text(&["zone", "reload", "corp.example"]);
     wait_for(&site, "www.corp.example", [192, 0, 2, 1]);
-    wait_until("the condition ends", || !site.http_get("/health").1.contains(text));
+    wait_until("the condition ends", || !site.avocet_text(&["status"]).contains(text));
     assert!(!check().contains(text));
 }
 

@@ -404,7 +404,7 @@ fn the_zone_stays_while_its_database_is_away() {
     });
     assert!(!listening());
     assert_eq!(site.metric("avocet_condition{condition=\"databases\"}"), 1.0);
-    assert!(site.http_get("/health").1.contains("its zones are read at their intervals"));
+    assert!(site.avocet_text(&["status"]).contains("its zones are read at their intervals"));
 
     // Also over a restart of the server.
     server.stop();

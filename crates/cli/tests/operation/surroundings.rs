@@ -213,11 +213,10 @@ fn a_server_that_can_resolve_nothing_says_why_until_it_can() {
     }
     let line = server.wait_for_line("names cannot be resolved");
     assert!(line.contains("WARN") && line.contains(&nobody.to_string()), "{line}");
-    let (status, text) = site.http_get("/ready");
-    assert!(
-        status == 503 && text.contains("no server of [[forward]] zone \".\" answers"),
-        "{text}"
-    );
+    let unready = "the server cannot resolve any name\n";
+    assert_eq!(site.http_get("/ready"), (503, unready.to_owned()));
+    let status = site.avocet_text(&["status"]);
+    assert!(status.contains("no server of [[forward]] zone \".\" answers"), "{status}");
     assert_eq!(site.metric("avocet_condition{condition=\"resolution\"}"), 1.0);
     let upstream = Upstream::start();
     site.configure(upstream.addr, "", "");

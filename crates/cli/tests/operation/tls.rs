@@ -149,11 +149,17 @@ fn certificates_are_read_again_and_a_bad_file_changes_nothing() {
     assert!(is_of(&ca("first")));
 
     fs::write(site.directory.join("one.key"), "broken").unwrap();
-    server.wait_for_line("the certificates before stay in use");
+    server.wait_for_line("; the certificates before stay in use");
     assert!(is_of(&ca("first")));
+    let condition = || site.metric("avocet_condition{condition=\"certificate\"}");
+    assert_eq!(condition(), 1.0);
+    let text = site.avocet_text(&["status"]);
+    assert!(text.contains("one.key: no private key"), "{text}");
+    assert!(text.contains("; the certificates before stay in use"), "{text}");
 
     install(&site, "one", TWO);
-    server.wait_for_line("have changed and are in use");
+    server.wait_for_line("condition resolved");
+    assert_eq!(condition(), 0.0);
     assert!(is_of(&ca("other")) && !is_of(&ca("first")));
 
     // A configuration with a certificate that cannot be used does not come into force.
@@ -218,7 +224,10 @@ fn status_metrics_and_health_say_when_certificates_expire() {
     assert!(text.contains("\n  ") && text.contains("one.key: no private key"), "{text}");
     install(&site, "one", ONE);
     install(&site, "old", TWO);
-    server.wait_for_line("condition resolved");
+    // The conditions of the files and of the expiry.
+    for _ in 0..2 {
+        server.wait_for_line("condition resolved");
+    }
     let text = site.avocet_text(&["status"]);
     assert!(!text.contains("expired") && !text.contains("no private key"), "{text}");
 }

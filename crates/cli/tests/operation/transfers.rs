@@ -327,7 +327,7 @@ fn a_zone_follows_its_primary_after_notify_but_not_backwards_and_survives_a_rest
     assert_eq!(site.metric("avocet_zone_notifies_total{result=\"heard\"}"), 2.0);
     assert_eq!(site.metric("avocet_zone_notifies_total{result=\"refused\"}"), 1.0);
     assert_eq!(site.metric("avocet_zone_transfers_in_total"), 2.0);
-    assert!(site.http_get("/health").1.contains("no primary is usable"));
+    assert!(site.avocet_text(&["status"]).contains("no primary is usable"));
 
     drop(primary);
     server.stop();

@@ -208,7 +208,7 @@ fn a_primary_that_does_not_prove_its_name_over_tls_1_3_gets_no_query() {
         let line = server.wait_for_line(&format!("tls://ns1.example@{addr}: "));
         assert!(line.contains(expected), "{settings}: {line}");
         assert_eq!(site.ask_any("ns.corp.example").0 & 15, 2);
-        assert!(site.http_get("/health").1.contains("no primary is usable"));
+        assert!(site.avocet_text(&["status"]).contains("no primary is usable"));
     };
     let pins = |pin: &str| format!("pins = [\"{pin}\"]");
     check(NAMED, dot, "ca = \"one.pem\"", "TLS: invalid peer certificate");

@@ -13,8 +13,8 @@ use avocet_nameserver::file_watch::FileFingerprint;
 use rustls::ServerConfig;
 
 use crate::running::Running;
-use crate::running::certificate::{WebCertificate, read};
-use crate::running::conditions::Condition;
+use crate::running::certificate::{ShownWebCertificate, WebCertificate, read};
+use crate::running::shown_certificates::note_faults;
 
 /// Interval between two checks of the files.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
@@ -86,9 +86,10 @@ impl Certificate {
                 (!is_served).then(|| NONE_YET.to_owned())
             }
         };
-        running.conditions.set(Condition::Certificate, fault);
+        let certificate = files.and_then(|_| self.certificate());
         *running.web_certificate.lock().unwrap_or_else(PoisonError::into_inner) =
-            files.and_then(|_| self.certificate());
+            ShownWebCertificate { certificate, fault };
+        note_faults(running);
     }
 
     /// Reads the files if they have changed, or were not usable. If they cannot be used, returns

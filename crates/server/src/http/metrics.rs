@@ -97,7 +97,8 @@ fn process(metrics: &mut Exposition, running: &Running) {
     reloads.sample(&[("result", "applied")], read(&running.reloader.successes));
     reloads.sample(&[("result", "refused")], read(&running.reloader.failures));
     revisions(metrics, &running.reloader.revisions);
-    let help = "1 while a problem around the server lasts; /health shows the cause and what to do.";
+    let help =
+        "1 while a problem around the server lasts; avocet status shows the cause and what to do.";
     let mut family = metrics.family("avocet_condition", MetricType::Gauge, help);
     for (condition, holds) in running.conditions.kinds() {
         family.sample(&[("condition", condition.name())], u64::from(holds));

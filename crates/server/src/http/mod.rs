@@ -22,14 +22,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use avocet_web::host::HostOwner;
+use avocet_web::host::{HostOwner, TargetFault, with_host};
 use avocet_web::{Body, LinkSecurity, Peer, Web};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode, Version};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -39,6 +39,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::running::Running;
+use crate::running::conditions::Condition;
 use avocet_worker::connections::{ConnectionCounts, ConnectionLimits};
 use certificate::Certificate;
 use surroundings::{RunningSurroundings, owner_of_host};
@@ -240,10 +241,10 @@ impl Site {
     }
 
     async fn respond(&self, request: Request<Incoming>, peer: Peer) -> Response<Body> {
-        if !has_one_host(&request) {
-            let text = "expected one Host (RFC 9112 section 3.2)\n";
-            return response(StatusCode::BAD_REQUEST, PLAIN, text.to_owned()).map(Body::new);
-        }
+        let request = match with_host(request) {
+            Ok(request) => request,
+            Err(fault) => return malformed(fault).map(Body::new),
+        };
         let path = request.uri().path();
         if let Some(text) = self.running.acme.proofs.at(path) {
             return response(StatusCode::OK, PLAIN, text).map(Body::new);
@@ -251,19 +252,14 @@ impl Site {
         if !OWN_PATHS.contains(&path) {
             return self.web.respond(request.map(Body::new), peer).await;
         }
-        let host = request.headers().get(HOST).map_or(&b""[..], HeaderValue::as_bytes);
-        let asks = Asks { path, owner: owner_of_host(host, &self.running) };
+        let asks = Asks { path, owner: owner_of_host(request.headers(), &self.running) };
         respond(request.method(), &asks, &self.running).map(Body::new)
     }
 }
 
-/// Returns whether a request has exactly one `Host` (RFC 9112 §3.2). If a request has two, a proxy
-/// may use the one that this server does not use. A request of HTTP/1.0 may have none.
-fn has_one_host<B>(request: &Request<B>) -> bool {
-    match request.headers().get_all(HOST).iter().count() {
-        0 => request.version() < Version::HTTP_11,
-        count => count == 1,
-    }
+/// Returns the response to a request with a malformed target or `Host`.
+fn malformed(fault: TargetFault) -> Response<Full<Bytes>> {
+    response(StatusCode::BAD_REQUEST, PLAIN, format!("{fault}\n"))
 }
 
 /// A connection that may send further requests.
@@ -426,10 +422,13 @@ fn respond(method: &Method, asks: &Asks<'_>, running: &Running) -> Response<Full
 }
 
 /// Returns a line with the server's health, followed by one line per condition that the operator
-/// should know.
+/// should know. Anybody may read them, so they have no text from elsewhere.
 fn with_warnings(first: &str, running: &Running) -> String {
-    let warnings = running.conditions.all().into_values().map(|text| format!("warning: {text}\n"));
-    format!("{first}\n{}", warnings.collect::<String>())
+    let shown =
+        |condition: Condition| format!("warning: {}: {}\n", condition.name(), condition.meaning());
+    let warnings: String = running.conditions.all().into_keys().map(shown).collect();
+    let details = if warnings.is_empty() { "" } else { "for the causes: avocet status\n" };
+    format!("{first}\n{warnings}{details}")
 }
 
 fn response(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {

@@ -21,6 +21,7 @@ use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::client::{DeviceId, Identity};
 use avocet_policy::rule::NamedTimeZone;
 use avocet_web::audit::{AuditEntry, recorded};
+use avocet_web::host::with_host;
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::{FoldedNameBuf, NameBuf, Rtype, text};
 use http_body_util::Full;
@@ -35,7 +36,7 @@ use serde_json::json;
 use look::{Subject, page};
 pub(super) use words::Words;
 
-use super::{PLAIN, ask, response};
+use super::{PLAIN, ask, malformed, response};
 use crate::explain::{InquiringClient, Inquiry, outcome};
 use crate::running::Running;
 use crate::running::access_requests::{Applicant, AskOutcome, WaitingRequest};
@@ -78,6 +79,13 @@ impl Visit {
         }
         let visits = &self.running.visits;
         let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
+        let request = match with_host(request) {
+            Ok(request) => request,
+            Err(fault) => {
+                count(&visits.unreadable);
+                return malformed(fault);
+            }
+        };
         let is_form = ask::is_form(&request);
         if !is_form && request.method() != Method::GET && request.method() != Method::HEAD {
             count(&visits.unreadable);

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use avocet_config::oidc::OidcConfig;
 use avocet_control::access::{Role, Secret};
 use avocet_web::Surroundings;
-use avocet_web::host::{HostOwner, host_owner};
+use avocet_web::host::{HostOwner, owner_of};
 use avocet_web::oidc::{OidcSettings, ProviderRequest, ProviderResponse, ProviderSilence};
 use avocet_wire::FoldedNameBuf;
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::special_purpose::Scope;
+use hyper::HeaderMap;
 
 use super::provider::ProviderClient;
 use crate::running::Running;
@@ -69,10 +70,9 @@ fn settings(oidc: OidcConfig) -> OidcSettings {
     }
 }
 
-/// Returns whether the name in the `Host` of a request is a name of this server, as [`HostOwner`]
-/// classifies it.
-pub(super) fn owner_of_host(host: &[u8], running: &Running) -> HostOwner {
-    host_owner(host, |name| is_known_host(name, running))
+/// Returns the owner of the name that a request is for.
+pub(super) fn owner_of_host(headers: &HeaderMap, running: &Running) -> HostOwner {
+    owner_of(headers, |name| is_known_host(name, running))
 }
 
 /// Returns whether a name is configured as one of this server, or has a local record.

@@ -28,6 +28,15 @@ pub(crate) struct WebCertificate {
     pub(crate) validity: Option<Validity>,
 }
 
+/// The state of the certificate of HTTPS, for display.
+#[derive(Clone, Default)]
+pub(crate) struct ShownWebCertificate {
+    /// The certificate in force, if HTTPS has one of its own.
+    pub(crate) certificate: Option<Arc<WebCertificate>>,
+    /// The reason why the certificate cannot be used, or why there is none.
+    pub(crate) fault: Option<String>,
+}
+
 /// Reads the files of a certificate.
 ///
 /// # Errors

@@ -1,6 +1,9 @@
 //! Conditions: lasting defects of the server's environment, such as a kernel table that it cannot
-//! read. A condition is logged once when it begins and once when it ends. While it lasts, `/health`
-//! and the metrics report it.
+//! read. A condition is logged once when it begins and once when it ends. While it lasts, the
+//! status, `/health` and the metrics report it.
+//!
+//! The text of a condition may quote files, other servers and the configuration: it is only for
+//! those who may read the state of the server. `/health` and `/ready` show [`Condition::meaning`].
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,7 +30,7 @@ pub(crate) enum Condition {
     Allow,
     /// The configuration file is missing.
     Configuration,
-    /// The certificate of HTTPS cannot be used.
+    /// A certificate of HTTPS or of encrypted DNS cannot be used.
     Certificate,
     /// A certificate has expired, or expires soon.
     Expiry,
@@ -144,6 +147,42 @@ impl Condition {
             Self::Threads => "threads",
         }
     }
+
+    /// Returns what the condition means, for clients that are not logged in.
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Self::Resolution => "the server cannot resolve any name",
+            Self::Upstreams => "the address of an upstream is not known",
+            Self::Discovery => "no encrypted server is found for an upstream",
+            Self::Neighbours => "the kernel's table of neighbours cannot be read",
+            Self::Leases => "the file of leases cannot be read",
+            Self::Interfaces => "the addresses of the host cannot be read",
+            Self::Allow => "clients of the host's own IPv6 networks are refused",
+            Self::Configuration => "the configuration file is missing or cannot be written",
+            Self::Certificate => "a certificate cannot be used",
+            Self::Expiry => "a certificate has expired or expires soon",
+            Self::Acme => "a certificate cannot be obtained or renewed",
+            Self::HomeCa => "the authority of [home-ca] cannot be used or ends soon",
+            Self::State => "changes cannot be saved",
+            Self::Restore => "a backup waits for the next start",
+            Self::Access => "the file of users and tokens cannot be read",
+            Self::Lists => "the maintenance of lists was interrupted",
+            Self::QueryLog => "the query log was interrupted",
+            Self::QueryLogFiles => "the query log cannot be written",
+            Self::QueryLogUpkeep => "the files of the query log cannot be maintained",
+            Self::Dnstap => "the output of dnstap was interrupted",
+            Self::DnstapReceiver => "the receiver of dnstap messages cannot be reached",
+            Self::Otlp => "the export of traces was interrupted",
+            Self::OtlpCollector => "the collector of traces cannot be used",
+            Self::Zones => "a hosted zone has errors",
+            Self::Primaries => "a source of a zone cannot be used",
+            Self::Databases => "a database with zones sends no notifications",
+            Self::Catalogs => "a catalog has errors",
+            Self::Pools => "a pool has no healthy address or cannot be probed",
+            Self::Signing => "the parent of a signed zone has the wrong DS records",
+            Self::Threads => "a background thread has ended",
+        }
+    }
 }
 
 /// The present conditions: one sentence for each, with its cause and remedy.
@@ -238,5 +277,6 @@ mod tests {
     #[test]
     fn every_kind_is_listed_once() {
         assert!(ALL.is_sorted() && ALL.windows(2).all(|pair| pair[0].name() != pair[1].name()));
+        assert!(ALL.windows(2).all(|pair| pair[0].meaning() != pair[1].meaning()));
     }
 }

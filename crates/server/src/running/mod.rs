@@ -57,7 +57,7 @@ use crate::tap::TapCounts;
 use access_requests::AccessRequests;
 use avocet_worker::home_ca::HomeCa;
 use avocet_worker::state::Shared;
-use certificate::WebCertificate;
+use certificate::ShownWebCertificate;
 pub use certificate::fault_of_certificate;
 use conditions::{Condition, Conditions};
 use devices::Devices;
@@ -178,8 +178,8 @@ pub(crate) struct Running {
     pub(crate) notifier: notifier::Notifier,
     /// The health of the addresses of pools.
     pub(crate) pools: PoolWatch,
-    /// The certificate of HTTPS for browsers and the API, if one is in force.
-    pub(crate) web_certificate: Mutex<Option<Arc<WebCertificate>>>,
+    /// The certificate of HTTPS for browsers and the API.
+    pub(crate) web_certificate: Mutex<ShownWebCertificate>,
     /// The renewal of the certificate that the server obtains by itself.
     pub(crate) acme: AcmeKeeping,
     /// The certification authority of this server.
@@ -260,11 +260,12 @@ impl Running {
     }
 
     /// Returns the reason why clients should query another server; `None` if this server is ready.
-    pub(crate) fn unready(&self) -> Option<String> {
+    pub(crate) fn unready(&self) -> Option<&'static str> {
         let has_turned = self.shared.metrics.iter().all(|worker| worker.turned_at_secs.value() > 0);
         if !has_turned || self.draining.load(Ordering::Relaxed) {
-            return Some("not serving".to_owned());
+            return Some("not serving");
         }
-        self.conditions.text(Condition::Resolution)
+        let is_cut_off = self.conditions.holds(Condition::Resolution);
+        is_cut_off.then(|| Condition::Resolution.meaning())
     }
 }

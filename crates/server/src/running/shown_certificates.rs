@@ -13,6 +13,7 @@ use avocet_session::certificate::Certificate;
 use avocet_session::validity::Validity;
 
 use crate::running::Running;
+use crate::running::certificate::ShownWebCertificate;
 use crate::running::conditions::Condition;
 use crate::running::renewals::ShownRenewal;
 use avocet_worker::home_ca::ShownAuthority;
@@ -73,13 +74,17 @@ fn renewal(shown: ShownRenewal) -> RenewalStatus {
 
 fn of_web(running: &Running, config: &Config) -> Option<CertificateStatus> {
     let https = config.web.https.as_ref().filter(|https| https.certificate.files().is_some())?;
-    let in_force = running.web_certificate.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let certificate = in_force?;
+    let ShownWebCertificate { certificate, fault } = shown_web(running);
+    let certificate = certificate?;
     let mut status = status(CertificatePurpose::Web, &certificate.files, certificate.validity);
     status.names.clone_from(&certificate.names);
     status.addresses = vec![format!("https://{}", https.address)];
-    status.error = running.conditions.text(Condition::Certificate);
+    status.error = fault;
     Some(status)
+}
+
+fn shown_web(running: &Running) -> ShownWebCertificate {
+    running.web_certificate.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 fn status(
@@ -115,8 +120,18 @@ fn addresses(config: &Config, certificate: &CertificateConfig) -> Vec<String> {
     open.iter().filter(|one| is_shown_at(one)).map(ToString::to_string).chain(shared).collect()
 }
 
-/// Updates the warning that a certificate expires soon.
+/// Updates the warning that a certificate cannot be used, for HTTPS or for encrypted DNS.
+pub(crate) fn note_faults(running: &Running) {
+    let shared = running.shared.tls.shown().fault;
+    let shared = shared.map(|fault| format!("{fault}; the certificates before stay in use"));
+    let faults: Vec<String> = shown_web(running).fault.into_iter().chain(shared).collect();
+    let text = (!faults.is_empty()).then(|| faults.join("; "));
+    running.conditions.set(Condition::Certificate, text);
+}
+
+/// Updates the warnings that a certificate cannot be used, or expires soon.
 pub(crate) fn look(running: &Running) {
+    note_faults(running);
     let now_secs = wall_secs();
     let all = of(running);
     let texts: Vec<_> = all.iter().filter_map(|one| notice(one, now_secs)).collect();
