@@ -77,23 +77,14 @@ pub fn records_of(
     records_in(&exchange::exchange(&request, server)?.octets, rtype)
 }
 
-/// Returns the data of the DS records of a zone according to `server`, with the TTL in seconds that
-/// they have at the parent. If the server has cached the records, the TTL in its answer is lower,
-/// so the original TTL in the signatures is used as well.
+/// Returns the data of the DS records in the answer section, and the highest TTL in seconds of the
+/// records and of the original TTLs in their signatures: a server that has cached the records sends
+/// them with a lower TTL than they have at the parent.
 ///
 /// # Errors
 ///
-/// The server does not answer, or answers with an error other than NXDOMAIN.
-pub fn ds_of(server: StubServer, zone: &NameBuf) -> Result<(Vec<Vec<u8>>, u32), ClientError> {
-    let words = [zone.to_string(), Rtype::DS.to_string(), "+dnssec".to_owned()];
-    let mut request = Request::from_words(&words)?;
-    (request.tries, request.timeout, request.tcp) = (1, NAME_PATIENCE, server.by_tcp);
-    ds_in(&exchange::exchange(&request, server.addr)?.octets)
-}
-
-/// Returns the data of the DS records in the answer section, and the highest TTL in seconds of the
-/// records and of the original TTLs in their signatures.
-fn ds_in(octets: &[u8]) -> Result<(Vec<Vec<u8>>, u32), ClientError> {
+/// The message is malformed, or has an error other than NXDOMAIN.
+pub fn ds_in(octets: &[u8]) -> Result<(Vec<Vec<u8>>, u32), ClientError> {
     let (records, ttl_secs) = records_in(octets, Rtype::DS)?;
     let (signatures, _) = records_in(octets, Rtype::RRSIG)?;
     let signed = signatures.iter().filter_map(|data| {

@@ -7,7 +7,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use avocet_client::stub as stub_client;
 use avocet_config::Config;
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
@@ -19,6 +18,7 @@ use super::catalogs::ANNOUNCE_SECS;
 use super::conditions::Condition;
 use super::secondaries::Secondaries;
 use super::{Running, alias_targets};
+use crate::trace::own_questions;
 use crate::turns::Turns;
 
 /// Time between checks of the files.
@@ -163,17 +163,17 @@ fn ask_parents(running: &Arc<Running>) {
     }
 }
 
-/// Queries this server for the DS records of a zone, because it validates them if it can.
+/// Looks up the DS records of a zone. The records are validated if possible, and no policy applies.
 fn ask_parent(running: &Running, zone: &ZoneId) {
     let Ok(name) = NameBuf::from_wire(&zone.name) else { return };
+    let name = name.folded();
     if running.reloader.zones.follows_parent(zone) {
         // The parent may have changed the records since they came into the cache.
         let name_server = &running.shared.name_server;
-        name_server.rrsets.flush_name(name.folded().view());
-        name_server.packets.flush(name.folded().view());
+        name_server.rrsets.flush_name(name.view());
+        name_server.packets.flush(name.view());
     }
-    let server = running.shared.snapshot().config.server.own_address();
-    match stub_client::ds_of(stub_client::from_here(server).into(), &name) {
+    match own_questions::ds_records(&running.shared, name.view()) {
         Ok((records, ttl_secs)) => running.reloader.zones.note_parent(zone, &records, ttl_secs),
         Err(error) => tracing::warn!(%error, "zone {zone}: cannot look up its DS records"),
     }

@@ -4,12 +4,13 @@
 //! These names are resolved like the names in client queries, with local records and the resolver,
 //! but without policy, rate limit and `allow`. Otherwise, a list could block the updates of lists,
 //! including its own correction, and a configuration that does not allow loopback could block all
-//! of these names.
+//! of these names. A rule could block the parent of a signed zone, which would stop the replacement
+//! of its keys.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use avocet_client::ClientError;
-use avocet_client::stub::{addresses_in, records_in};
+use avocet_client::stub::{addresses_in, ds_in, records_in};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
 use avocet_wire::{FoldedName, Rtype};
@@ -50,10 +51,31 @@ pub(crate) fn records(
     let host = name.to_buf().to_string();
     let asked = TraceQuestion::about(name.to_buf(), Some(rtype));
     let message = message_for(shared, &host, &asked)?;
-    records_in(&message, rtype).map_err(|error| match error {
-        ClientError::Rcode(rcode) => LookupError::Rcode(host, rcode),
+    records_in(&message, rtype).map_err(|error| unanswered(host, &error))
+}
+
+/// Returns the data of the DS records of a zone, with the TTL in seconds that they have at the
+/// parent.
+///
+/// # Errors
+/// The name cannot be resolved, or the answer is bogus.
+pub(crate) fn ds_records(
+    shared: &Shared,
+    zone: FoldedName<'_>,
+) -> Result<(Vec<Vec<u8>>, u32), LookupError> {
+    let host = zone.to_buf().to_string();
+    let mut asked = TraceQuestion::about(zone.to_buf(), Some(Rtype::DS));
+    // The signatures have the original TTL.
+    asked.dnssec_ok = true;
+    let message = message_for(shared, &host, &asked)?;
+    ds_in(&message).map_err(|error| unanswered(host, &error))
+}
+
+fn unanswered(host: String, error: &ClientError) -> LookupError {
+    match error {
+        ClientError::Rcode(rcode) => LookupError::Rcode(host, *rcode),
         _ => LookupError::NoAnswer(host),
-    })
+    }
 }
 
 fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, LookupError> {
@@ -75,8 +97,9 @@ fn message_for(shared: &Shared, host: &str, asked: &TraceQuestion) -> Result<Vec
         Ended::Silent(_) => Err(LookupError::NoAnswer(host.to_owned())),
         // The question is about the name itself, or about the target of its local aliases.
         Ended::Wait(miss) => {
-            let Resolution { message, failure, .. } =
-                trace::resolve(shared, &TraceQuestion::of(miss.question.view()))?;
+            let mut target = TraceQuestion::of(miss.question.view());
+            target.dnssec_ok = asked.dnssec_ok;
+            let Resolution { message, failure, .. } = trace::resolve(shared, &target)?;
             if let Some(failure) = failure {
                 return Err(LookupError::Unresolved(host.to_owned(), failure.text));
             }
