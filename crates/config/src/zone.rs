@@ -68,6 +68,8 @@ pub struct ZoneConfig {
     pub serial: SerialPolicy,
     /// How the server signs the zone.
     pub signing: Option<ZoneSigning>,
+    /// The highest TTL in seconds of the pools in the zone; zero without pools.
+    pub pools_ttl_secs: u32,
     /// The relation to catalogs.
     pub catalog: CatalogRole,
     /// Whether the zone must have a matching ZONEMD digest.
@@ -192,6 +194,7 @@ impl ZoneConfig {
             allow_update: Vec::new(),
             serial: SerialPolicy::default(),
             signing: None,
+            pools_ttl_secs: 0,
             zonemd: self.zonemd,
             digest: None,
             catalog: CatalogRole::Member { catalog: self.name.clone() },
@@ -236,8 +239,8 @@ pub(super) fn zones(
     zones.into_iter().unzip()
 }
 
-/// Returns the zones with the names of their pools, if this server signs them. A pool belongs to
-/// the lowest zone above its name.
+/// Returns the zones with the TTLs of their pools, and also their names if this server signs the
+/// zone. A pool belongs to the lowest zone above its name.
 pub(super) fn with_pools(mut zones: Vec<ZoneConfig>, pools: &[PoolConfig]) -> Vec<ZoneConfig> {
     let apexes: Vec<_> = zones.iter().map(|zone| zone.name.clone()).collect();
     let zone_of = |name: &[u8]| {
@@ -248,9 +251,10 @@ pub(super) fn with_pools(mut zones: Vec<ZoneConfig>, pools: &[PoolConfig]) -> Ve
         let apex = zone_of(&pool.name);
         let of_zone = |zone: &&mut ZoneConfig| apex.as_ref() == Some(&zone.name);
         for zone in zones.iter_mut().filter(of_zone) {
+            zone.pools_ttl_secs = zone.pools_ttl_secs.max(pool.ttl_secs);
             if let Some(signing) = &mut zone.signing {
                 signing.pools.push(pool.name.clone());
-                signing.pools_ttl_secs = signing.pools_ttl_secs.max(pool.ttl_secs);
+                signing.pools_ttl_secs = zone.pools_ttl_secs;
             }
         }
     }
@@ -347,6 +351,7 @@ fn zone(
         allow_update,
         serial,
         signing,
+        pools_ttl_secs: 0,
         catalog: role,
         zonemd,
         digest,

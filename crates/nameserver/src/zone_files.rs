@@ -503,9 +503,11 @@ impl ReadZones {
     }
 }
 
-/// Returns whether the same source is published in the same form with both settings of a zone.
+/// Returns whether the same source is published in the same form, and the answers of its pools have
+/// the same TTL, with both settings of a zone.
 fn is_published_alike(one: &ZoneConfig, other: &ZoneConfig) -> bool {
     one.signing == other.signing
+        && one.pools_ttl_secs == other.pools_ttl_secs
         && one.digest == other.digest
         && one.transfer_alias == other.transfer_alias
 }

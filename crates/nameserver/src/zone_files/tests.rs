@@ -41,6 +41,7 @@ fn a_changed_file_is_read_when_it_has_settled_and_a_bad_one_changes_nothing() {
         allow_update: Vec::new(),
         serial: SerialPolicy::default(),
         signing: None,
+        pools_ttl_secs: 0,
         catalog: CatalogRole::Plain,
         zonemd: ZonemdPolicy::Ignore,
         digest: None,
@@ -88,6 +89,7 @@ fn including(name: &str) -> (ZoneConfig, PathBuf) {
             allow_update: Vec::new(),
             serial: SerialPolicy::default(),
             signing: None,
+            pools_ttl_secs: 0,
             catalog: CatalogRole::Plain,
             zonemd: ZonemdPolicy::Ignore,
             digest: None,
@@ -380,6 +382,26 @@ fn a_zone_that_is_signed_later_waits_for_the_ttls_that_it_had_without_signatures
     assert!(!zone.published(None).is_signed() && kept.is_file());
     zone.config.signing = signing;
     assert!(zone.published(None).is_signed() && !kept.exists());
+    fs::remove_dir_all(keys).unwrap();
+}
+
+#[test]
+fn a_zone_that_is_signed_later_waits_for_the_ttls_that_its_pools_had() {
+    let keys = std::env::temp_dir().join(format!("avocet-pool-keys-{}", std::process::id()));
+    let mut zone = OneZone::of("signed-pools", "sign = true");
+    let mut signing = zone.config.signing.take();
+    signing.as_mut().unwrap().directory.clone_from(&keys);
+    for ttl_secs in [200_000, 30] {
+        zone.config.pools_ttl_secs = ttl_secs;
+        assert_eq!(zone.published(None).serial(), 1);
+    }
+    assert!(zone.config.ttls_file().is_file(), "a restart does not lose the TTL");
+    zone.config.signing = signing;
+    assert!(zone.published(None).is_signed());
+    let report = zone.files.signing(&zone.config.id()).unwrap();
+    let left_secs = report.next_at_secs.unwrap().saturating_sub(wall_secs());
+    assert_eq!((report.keys[0].state, report.ds.len()), ("published", 0));
+    assert!((199_000..202_000).contains(&left_secs), "{left_secs}");
     fs::remove_dir_all(keys).unwrap();
 }
 

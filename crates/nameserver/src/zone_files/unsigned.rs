@@ -1,5 +1,6 @@
-//! The TTLs of versions that were published without signatures of this server. If the zone is
-//! signed later, the parent is asked for a DS record only when no cache has these versions.
+//! The TTLs of versions that were published without signatures of this server, and of the answers
+//! of their pools. If the zone is signed later, the parent is asked for a DS record only when no
+//! cache has these versions and answers.
 //!
 //! The TTLs are kept on disk after a TTL was lowered, and after signing was turned off.
 
@@ -83,7 +84,8 @@ impl KeptZone {
         let before = self.unsigned.ttl;
         let ttl = &mut self.unsigned.ttl;
         // Which `propagation-secs` the zone will have is not known yet.
-        ttl.note(source.max_ttl_secs(), MAX_PROPAGATION_SECS, wall_secs());
+        let ttl_secs = source.max_ttl_secs().max(self.config.pools_ttl_secs);
+        ttl.note(ttl_secs, MAX_PROPAGATION_SECS, wall_secs());
         let is_lowered = ttl.before_secs > 0;
         let is_noted = self.unsigned.is_kept && *ttl == before;
         if (was_signed || is_lowered || self.unsigned.is_kept) && !is_noted {

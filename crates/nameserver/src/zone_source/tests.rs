@@ -43,6 +43,7 @@ impl Scratch {
             allow_update: Vec::new(),
             serial: SerialPolicy::default(),
             signing: None,
+            pools_ttl_secs: 0,
             catalog: CatalogRole::Plain,
             zonemd: ZonemdPolicy::Ignore,
             digest: None,

@@ -334,13 +334,23 @@ impl KeyTimeline {
     }
 
     /// Makes the KSK or CSK wait like the first key of a zone, because the zone was published
-    /// without signatures meanwhile. Returns the steps. If a KSK or CSK is being replaced, this
-    /// goes on instead; a roll-over of ZSKs always does.
+    /// without signatures meanwhile. Returns the steps. A replacement of the KSK or CSK, or of the
+    /// algorithm, ends: only the key with the DS record that the parent had last stays. A roll-over
+    /// of ZSKs goes on.
     pub fn begin_again(&mut self, now_secs: u64) -> Vec<KeyStep> {
-        if self.keys.iter().filter(|key| key.role.is_entry()).count() > 1 {
-            return Vec::new();
-        }
         let mut steps = Vec::new();
+        if let Some(kept) = self.last_at_parent().copied() {
+            self.keys.retain(|key| {
+                let stays = match key.role.is_entry() {
+                    true => key.tag == kept.tag,
+                    false => key.algorithm == kept.algorithm,
+                };
+                if !stays {
+                    steps.push(KeyStep { tag: key.tag, from: key.phase, to: None });
+                }
+                stays
+            });
+        }
         for key in self.keys.iter_mut().filter(|key| key.role.is_entry()) {
             let to = KeyPhase::Published;
             steps.push(KeyStep { tag: key.tag, from: key.phase, to: Some(to) });
@@ -348,6 +358,17 @@ impl KeyTimeline {
             (key.witness, key.ds_ttl_secs) = (DsWitness::None, 0);
         }
         steps
+    }
+
+    /// Returns the KSK or CSK with the DS record that the parent had last. A successor is confirmed
+    /// when the parent has its DS record alone.
+    fn last_at_parent(&self) -> Option<&TimedKey> {
+        let entry = |phase| {
+            let mut keys = self.keys.iter();
+            keys.find(|key| key.role.is_entry() && key.phase == phase)
+        };
+        let first = || self.keys.iter().find(|key| key.role.is_entry());
+        entry(KeyPhase::Confirmed).or_else(|| entry(KeyPhase::Active)).or_else(first)
     }
 
     /// Moves the keys that `by` replaces to the next state.

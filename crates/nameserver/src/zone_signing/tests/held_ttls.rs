@@ -195,6 +195,31 @@ fn a_zone_that_is_signed_again_during_a_wait_or_a_roll_over_requests_no_ds_recor
 }
 
 #[test]
+fn a_zone_that_is_signed_again_while_its_key_is_replaced_keeps_the_key_of_the_parent() {
+    for (number, states) in
+        [(0, ["active", "submitted"]), (1, ["active", "confirmed"]), (1, ["retired", "active"])]
+    {
+        let mut site = Site::settled(&format!("again-{}", states.concat()));
+        site.signer.roll(KeyRole::Csk).unwrap();
+        site.run_until(&["active", "submitted"]);
+        let tags: Vec<u16> =
+            site.signer.report(site.now_secs).keys.iter().map(|key| key.tag).collect();
+        site.parent = vec![site.ds(number)];
+        site.run_until(&states);
+        site.parent.clear();
+        site.sign_again();
+        let report = site.signer.report(site.now_secs);
+        assert_eq!((report.keys.len(), report.keys[0].tag), (1, tags[number]), "{states:?}");
+        assert_eq!((report.keys[0].state, report.ds.len()), ("published", 0));
+        let waited = site.secs_in(&["published"]);
+        assert!((DAY..DAY + 3 * TICK_SECS).contains(&waited), "{waited} {states:?}");
+        let kept = std::fs::read_dir(&site.directory).unwrap().map(|entry| entry.unwrap().path());
+        let keys = kept.filter(|path| path.extension().is_some_and(|it| it == "pkcs8"));
+        assert_eq!(keys.count(), 1, "{states:?}");
+    }
+}
+
+#[test]
 fn a_clock_that_starts_in_the_past_makes_no_key_too_old() {
     let mut site = Site::settled("past");
     site.reload(|config| config.policy.keys.entry_lifetime_secs = 90 * DAY);
