@@ -1,9 +1,10 @@
 //! Reports what a reload removes. A configuration file that lost its end is often still valid. The
 //! log names the removed lists, rules and clients, so that a mistake is noticed.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use avocet_config::certificate::CertificateConfig;
 use avocet_config::name::shown;
 use avocet_config::{Config, WrittenConfig, environment, lost_keys};
 use avocet_control::reload::{RemovedKind, RemovedNames};
@@ -45,9 +46,14 @@ impl Removed {
         }
         // Reverse names are omitted: they derive from addresses, which may change without a
         // removal.
+        // A name counts once for each of its values, because several tables may have one name.
         let records = |config: &Config| -> Vec<String> {
             let own = config.records.iter().filter(|record| record.rtype != Rtype::PTR);
-            own.map(|record| format!("{} {}", shown(&record.name), record.rtype)).collect()
+            let all = own.flat_map(|record| {
+                let name = format!("{} {}", shown(&record.name), record.rtype);
+                vec![name; record.rdata.len()]
+            });
+            all.collect()
         };
         let forwards = |config: &Config| -> Vec<String> {
             config.forwards.iter().map(|forward| shown(&forward.zone)).collect()
@@ -133,8 +139,13 @@ fn signing(config: &Config) -> Vec<String> {
     config.signing_policies.iter().map(|policy| policy.name.clone()).collect()
 }
 
+/// Returns the names of each certificate. A certificate without any goes by its file.
 fn certificates(config: &Config) -> Vec<String> {
-    config.certificates.iter().map(|one| one.names.join(", ")).collect()
+    let name = |one: &CertificateConfig| match one.names.is_empty() {
+        true => one.files.chain.display().to_string(),
+        false => one.names.join(", "),
+    };
+    config.certificates.iter().map(name).collect()
 }
 
 fn listeners(config: &Config) -> Vec<String> {
@@ -145,13 +156,27 @@ fn traces(config: &Config) -> Vec<String> {
     config.otlp.rules.iter().map(|rule| rule.name.clone()).collect()
 }
 
+/// Returns the names that `old` has more often than `new`.
 fn gone(
     kind: RemovedKind,
     old: impl IntoIterator<Item = String>,
     new: impl IntoIterator<Item = String>,
 ) -> Option<Gone> {
-    let new: HashSet<String> = new.into_iter().collect();
-    let mut all: Vec<String> = old.into_iter().filter(|name| !new.contains(name)).collect();
+    let mut kept: HashMap<String, usize> = HashMap::new();
+    for name in new {
+        *kept.entry(name).or_default() += 1;
+    }
+    let mut all: Vec<String> = Vec::new();
+    for name in old {
+        match kept.get_mut(&name).filter(|count| **count > 0) {
+            Some(count) => *count -= 1,
+            None => all.push(name),
+        }
+    }
+    if kind == RemovedKind::Records {
+        // The values of a record follow each other.
+        all.dedup();
+    }
     let count = all.len();
     all.truncate(MAX_SHOWN);
     (count > 0).then_some(Gone { kind, names: RemovedNames { count, first: all } })
@@ -231,6 +256,30 @@ mod tests {
         let rules = RemovedNames { count: 1, first: vec!["bed".to_owned()] };
         assert_eq!(removed.by_kind().get(&RemovedKind::Rules), Some(&rules));
         assert!(between(&whole, &whole).is_empty() && between(begin, &whole).is_empty());
+    }
+
+    #[test]
+    fn tables_of_one_name_and_without_a_name_are_counted() {
+        let record = |value: &str| {
+            format!("[[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"{value}\"]\n")
+        };
+        let certificate = |stem: &str, names: &str| {
+            format!("[[certificate]]\ncert = \"/{stem}.pem\"\nkey = \"/{stem}.key\"\n{names}")
+        };
+        let names = "names = [\"dns.example\"]\n";
+        let (one, two) = (record("10.0.0.1"), record("10.0.0.2"));
+        let check = |old: &[&str], new: &[&str], expected: &str| {
+            assert_eq!(between(&old.concat(), &new.concat()).to_string(), expected);
+        };
+        check(&[&one, &two], &[&one], "1 record (nas.lan. A)");
+        check(&[&one, &two], &[], "1 record (nas.lan. A)");
+        check(&[&one], &[&two], "");
+        let (a, b) = (certificate("a", ""), certificate("b", ""));
+        check(&[&a, &b], &[&a], "1 certificate (/b.pem)");
+        check(&[&a, &b], &[], "2 certificates (/a.pem, /b.pem)");
+        let (a, b) = (certificate("a", names), certificate("b", names));
+        check(&[&a, &b], &[&b], "1 certificate (dns.example)");
+        check(&[&a], &[&b], "");
     }
 
     #[test]
