@@ -380,7 +380,8 @@ impl AccessFault {
             Self::UnknownUser(_) | Self::UnknownToken(_) | Self::UnknownSession(_) => {
                 ErrorCode::NotFound
             }
-            Self::UserExists(_) | Self::LastAdmin => ErrorCode::Conflict,
+            Self::UserExists(_) => ErrorCode::Exists,
+            Self::LastAdmin => ErrorCode::NotPossible,
             Self::TooMany(_) => ErrorCode::LimitReached,
             Self::Unsaved(_) => ErrorCode::Unavailable,
         }

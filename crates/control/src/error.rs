@@ -155,8 +155,14 @@ words! {
         NotFound = "not-found",
         /// The author of the request may not do this.
         Forbidden = "forbidden",
-        /// The state of the server does not permit the request.
+        /// Somebody else has changed the same thing in the meantime.
         Conflict = "conflict",
+        /// The name belongs to something that exists already.
+        Exists = "exists",
+        /// The configuration does not have what the request is about, such as a query log.
+        NotConfigured = "not-configured",
+        /// The state of the server does not permit the request.
+        NotPossible = "not-possible",
         /// The request would exceed a limit.
         LimitReached = "limit-reached",
         /// The configuration has errors.
@@ -199,16 +205,13 @@ impl ControlError {
             | Self::UnknownRevision(_)
             | Self::UnknownTable(_)
             | Self::NoNegativeAnchor(_) => ErrorCode::NotFound,
-            Self::NothingFiltered
-            | Self::NoLists
-            | Self::TakeOverRefused
+            Self::NothingFiltered | Self::NoLists | Self::NoQueryLog => ErrorCode::NotConfigured,
+            Self::OtherRevision(_) | Self::FileRefused(_) => ErrorCode::Conflict,
+            Self::TakeOverRefused
             | Self::ClientWithoutAddress(_)
-            | Self::OtherRevision(_)
-            | Self::FileRefused(_)
             | Self::NoProbation
-            | Self::NoQueryLog
             | Self::NoRestoreWaits
-            | Self::PolicyRefused(_) => ErrorCode::Conflict,
+            | Self::PolicyRefused(_) => ErrorCode::NotPossible,
             Self::AccessKeys(_) => ErrorCode::Forbidden,
             Self::TooManyNegativeAnchors(_) => ErrorCode::LimitReached,
             Self::ConfigurationRefused(_) => ErrorCode::ConfigurationRefused,
@@ -224,7 +227,7 @@ impl ControlError {
             Self::Log(fault) => fault.code(),
             Self::Pool(fault) => fault.code(),
             Self::Connect(fault) => of_connect(fault),
-            Self::Renewal(RenewalRefusal::Off) => ErrorCode::Conflict,
+            Self::Renewal(RenewalRefusal::Off) => ErrorCode::NotConfigured,
             Self::Renewal(RenewalRefusal::TooMany(_)) => ErrorCode::LimitReached,
             Self::Zone(fault) => fault.code(),
         }
@@ -259,10 +262,8 @@ const fn of_connect(fault: &ConnectFault) -> ErrorCode {
     match fault {
         ConnectFault::Listener(_) | ConnectFault::Name(_) => ErrorCode::NotFound,
         ConnectFault::Word(_) => ErrorCode::InvalidValue,
-        ConnectFault::NoListener(_)
-        | ConnectFault::NoName
-        | ConnectFault::Unsendable(_)
-        | ConnectFault::Form(_) => ErrorCode::Conflict,
+        ConnectFault::NoListener(_) | ConnectFault::NoName => ErrorCode::NotConfigured,
+        ConnectFault::Unsendable(_) | ConnectFault::Form(_) => ErrorCode::NotPossible,
     }
 }
 

@@ -88,7 +88,13 @@ kinds! {
         "see the header Allow";
     TIMEOUT: REQUEST_TIMEOUT, "request-timeout", "The request took too long to arrive",
         "send the request again";
-    CONFLICT: CONFLICT, "conflict", "The state of the server does not permit it",
+    CONFLICT: CONFLICT, "conflict", "Somebody else has changed it",
+        "read it again, and repeat the change";
+    EXISTS: CONFLICT, "exists", "It exists already",
+        "use another name, or change what exists";
+    NOT_CONFIGURED: CONFLICT, "not-configured", "The configuration does not have it",
+        "change the configuration";
+    NOT_POSSIBLE: CONFLICT, "not-possible", "The state of the server does not permit it",
         "see GET /api/v1/status";
     LIMIT_REACHED: CONFLICT, "limit-reached", "A limit is reached",
         "remove something first";
@@ -195,6 +201,9 @@ impl From<ControlError> for Problem {
             ErrorCode::NotFound => &NOT_FOUND,
             ErrorCode::Forbidden => &FORBIDDEN,
             ErrorCode::Conflict => &CONFLICT,
+            ErrorCode::Exists => &EXISTS,
+            ErrorCode::NotConfigured => &NOT_CONFIGURED,
+            ErrorCode::NotPossible => &NOT_POSSIBLE,
             ErrorCode::LimitReached => &LIMIT_REACHED,
             ErrorCode::ConfigurationRefused => &REFUSED_CONFIG,
             ErrorCode::Unavailable => &UNAVAILABLE,

@@ -16,7 +16,9 @@ use avocet_control::revisions::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::problem::{CONFLICT, INVALID_VALUE, MALFORMED, NOT_FOUND, Problem, UNAVAILABLE};
+use crate::problem::{
+    EXISTS, INVALID_VALUE, MALFORMED, NOT_FOUND, NOT_POSSIBLE, Problem, UNAVAILABLE,
+};
 
 /// The use of the entries of a table by a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -345,7 +347,7 @@ impl Present {
         };
         if found.next().is_some() {
             let detail = format!("several entries have the id {id:?}");
-            return Err(CONFLICT.of(detail).then("edit the configuration file"));
+            return Err(NOT_POSSIBLE.of(detail).then("edit the configuration file"));
         }
         Ok(entry)
     }
@@ -354,7 +356,7 @@ impl Present {
     fn refuse(&self, id: &str) -> Result<(), Problem> {
         match self.entries.iter().any(|entry| entry.id == id) {
             false => Ok(()),
-            true => Err(CONFLICT
+            true => Err(EXISTS
                 .of(format!("there is a {} {id:?} already", self.table.name()))
                 .then("use another name, or change the present one with PUT")),
         }

@@ -278,7 +278,11 @@ fn without_a_log_the_reason_is_shown() {
         ("DELETE", "queries?all=true"),
     ] {
         let (status, problem) = send(&site, method, path, &reads);
-        assert_eq!((status, &problem["code"]), (409, &json!("conflict")), "{path}: {problem}");
+        assert_eq!(
+            (status, &problem["code"]),
+            (409, &json!("not-configured")),
+            "{path}: {problem}"
+        );
         assert_eq!(problem["next"], "set enabled = true in [query-log]");
     }
     let output = site.avocet(&["log", "stats"]);

@@ -30,7 +30,7 @@ fn events_arrive_one_by_one_and_with_an_end() {
 #[test]
 fn an_error_before_the_first_event_has_its_status() {
     let site = Site::new();
-    site.send(live(&site, "?under=off.example.")).check(409, "conflict");
+    site.send(live(&site, "?under=off.example.")).check(409, "not-configured");
     site.send(live(&site, "?unknown=x")).check(400, "malformed");
     site.send(live(&site, "?from=x")).check(400, "malformed");
 }

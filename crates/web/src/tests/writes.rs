@@ -75,7 +75,7 @@ fn every_change_is_in_the_audit_log_without_secrets() {
     let browser = site.log_in("ada");
     let user = json!({"name": "bob", "role": "viewer", "password": "very secret words"});
     assert_eq!(site.send(Sent::new("POST", "/api/v1/users").by(&browser).json(&user)).status, 200);
-    site.send(Sent::new("POST", "/api/v1/users").by(&browser).json(&user)).check(409, "conflict");
+    site.send(Sent::new("POST", "/api/v1/users").by(&browser).json(&user)).check(409, "exists");
     site.send(Sent::new("GET", "/api/v1/users").by(&browser));
     let viewer = site.token(&[AccessScope::StatusRead]);
     site.send(add("a.", &viewer)).check(403, "forbidden");
@@ -93,7 +93,7 @@ fn every_change_is_in_the_audit_log_without_secrets() {
         entries,
         [
             "t token POST /api/v1/trust/negative forbidden",
-            "ada session POST /api/v1/users conflict",
+            "ada session POST /api/v1/users exists",
             "ada session POST /api/v1/users ok",
             "ada none POST /api/v1/session ok",
         ]
