@@ -2,8 +2,8 @@
 
 use avocet_control::zone_keys::{ZoneKey, ZoneKeysReport};
 use avocet_control::zones::{
-    CatalogPart, ZoneCatalog, ZoneNotifications, ZoneNotify, ZonePage, ZoneRecord, ZoneState,
-    ZoneStatus, ZoneTransfers, ZonesReport,
+    CatalogMove, CatalogMoveStep, CatalogPart, ZoneCatalog, ZoneNotifications, ZoneNotify,
+    ZonePage, ZoneRecord, ZoneState, ZoneStatus, ZoneTransfers, ZonesReport,
 };
 
 use crate::span::{ago, left};
@@ -68,7 +68,7 @@ fn zone_name(zone: &ZoneStatus) -> String {
 
 /// Returns the relation of a zone to catalogs in a line, and its errors in others.
 fn catalog_text(catalog: &ZoneCatalog) -> String {
-    let ZoneCatalog { role, name, groups, members, error, refused } = catalog;
+    let ZoneCatalog { role, name, groups, members, error, refused, moving } = catalog;
     let name = name.as_deref().unwrap_or_default();
     let mut text = match role {
         CatalogPart::Consumer => format!("a catalog with {} members", members.unwrap_or(0)),
@@ -87,7 +87,23 @@ fn catalog_text(catalog: &ZoneCatalog) -> String {
     for one in refused {
         text += &format!("\n  {one}");
     }
+    if let Some(moving) = moving {
+        text += &format!("\n  {}", move_text(moving));
+    }
     text
+}
+
+/// Returns a line about a move of a zone between catalogs.
+fn move_text(moving: &CatalogMove) -> String {
+    let CatalogMove { from, to, step, since, next_at } = moving;
+    let (step, next) = match step {
+        CatalogMoveStep::Announced => ("announced", "both list it"),
+        CatalogMoveStep::ListedTwice => ("listed in both", "it is in the second one alone"),
+    };
+    let (since, next_at) = (ago(Some(*since)), left(*next_at));
+    format!(
+        "moves from the catalog {from} to {to}: {step} {since}, {next} in {next_at} at the earliest"
+    )
 }
 
 /// Returns a line about a server that gets NOTIFY, with the zone version that the server has.

@@ -164,6 +164,35 @@ pub struct ZoneCatalog {
     pub error: Option<String>,
     /// Members that are not served, each with the reason; at most 16.
     pub refused: Vec<String>,
+    /// The move of the zone from one catalog of this server to another, while it is in progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moving: Option<CatalogMove>,
+}
+
+/// A move of a zone from one catalog of this server to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct CatalogMove {
+    /// The catalog that the zone leaves.
+    pub from: String,
+    /// The catalog to which the zone moves.
+    pub to: String,
+    /// The step of the move.
+    pub step: CatalogMoveStep,
+    /// The Unix second at which the step began.
+    pub since: u64,
+    /// The Unix second at which the next step begins at the earliest.
+    pub next_at: u64,
+}
+
+words! {
+    /// The steps of a move between catalogs.
+    pub enum CatalogMoveStep {
+        /// The first catalog announces the move.
+        Announced = "announced",
+        /// Both catalogs list the zone.
+        ListedTwice = "listed-twice",
+    }
 }
 
 words! {
@@ -350,9 +379,8 @@ impl ZoneFault {
             Self::Secondary(_)
             | Self::Provided(_)
             | Self::Catalog(_)
-            | Self::SignedElsewhere(_)
-            | Self::OtherSerial { .. }
-            | Self::FileEdited { .. } => ErrorCode::Conflict,
+            | Self::SignedElsewhere(_) => ErrorCode::NotPossible,
+            Self::OtherSerial { .. } | Self::FileEdited { .. } => ErrorCode::Conflict,
             Self::TooManyRecords => ErrorCode::LimitReached,
             Self::Reading => ErrorCode::Busy,
         }

@@ -18,6 +18,7 @@ use avocet_nameserver::zone_files::ZoneFileState;
 use avocet_wire::{FoldedName, FoldedNameBuf, Rtype, rdata};
 use avocet_zone::{HostedRecord, HostedSet, HostedZone, append_line};
 
+use crate::running::catalogs::moves_of;
 use crate::running::notifier::NotifyReport;
 use crate::running::{self, Running};
 
@@ -33,7 +34,19 @@ const MAX_LOOKED: usize = 200_000;
 
 /// Returns the state of all zones.
 pub(super) fn status(running: &Running) -> Vec<ZoneStatus> {
-    running.reloader.zones.states().iter().map(|of| state(running, of)).collect()
+    states(running, &running.reloader.zones.states())
+}
+
+fn states(running: &Running, of: &[ZoneFileState]) -> Vec<ZoneStatus> {
+    let moves = moves_of(&running.shared.snapshot().config.zones);
+    let shown = |of: &ZoneFileState| {
+        let mut status = state(running, of);
+        if let Some(catalog) = &mut status.catalog {
+            catalog.moving = moves.get(&of.id.name).cloned();
+        }
+        status
+    };
+    of.iter().map(shown).collect()
 }
 
 fn state(running: &Running, of: &ZoneFileState) -> ZoneStatus {
@@ -110,6 +123,7 @@ fn shown_catalog(running: &Running, zone: &ZoneConfig) -> Option<ZoneCatalog> {
         members: None,
         error: None,
         refused: Vec::new(),
+        moving: None,
     };
     match &zone.catalog {
         CatalogRole::Plain => None,
@@ -151,7 +165,7 @@ pub(super) fn report(
 ) -> Result<ZonesReport, ControlError> {
     let ZonesStatus { name, view } = request;
     let Some(name) = name else { return Ok(ZonesReport { zones: status(running) }) };
-    Ok(ZonesReport { zones: vec![state(running, &find(running, name, view.as_deref())?)] })
+    Ok(ZonesReport { zones: states(running, &[find(running, name, view.as_deref())?]) })
 }
 
 /// Reads one zone, or all, and returns their state.

@@ -27,7 +27,7 @@ use avocet_nameserver::disk;
 use avocet_zone::{CatalogMember, HostedZone, MAX_CATALOG_MEMBERS, catalog_members};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use produced::{ANNOUNCE_SECS, renew_catalogs, write_catalogs};
+pub(crate) use produced::{ANNOUNCE_SECS, moves_of, renew_catalogs, write_catalogs};
 
 /// Maximum number of octets of the file with the members.
 const MAX_OCTETS: u64 = 64 << 20;

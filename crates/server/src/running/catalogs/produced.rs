@@ -16,6 +16,7 @@ use std::{fmt, fs, io};
 use avocet_config::catalog::CatalogRole;
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
+use avocet_control::zones::{CatalogMove, CatalogMoveStep};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::disk;
 
@@ -135,6 +136,27 @@ pub(crate) fn write_catalogs(zones: &[ZoneConfig]) {
     write_catalogs_at(zones, Steps::Begin, wall_secs());
 }
 
+/// Returns the moves in progress, by the names of their zones in wire form. Reads the files of the
+/// catalogs, which have the steps, if there are several.
+pub(crate) fn moves_of(zones: &[ZoneConfig]) -> BTreeMap<Box<[u8]>, CatalogMove> {
+    moves_at(zones, wall_secs())
+}
+
+fn moves_at(zones: &[ZoneConfig], now_secs: u64) -> BTreeMap<Box<[u8]>, CatalogMove> {
+    let producers: Vec<_> =
+        zones.iter().filter(|zone| zone.catalog == CatalogRole::Producer).collect();
+    if producers.len() < 2 {
+        return BTreeMap::new();
+    }
+    let present: Vec<_> = producers.into_iter().filter_map(|one| Present::read(one).ok()).collect();
+    let catalogs = Catalogs { present, is_complete: true, steps: Steps::Begin, now_secs };
+    let members = zones.iter().filter_map(Member::new);
+    let moving = members.filter_map(|Member { label, zone, .. }| {
+        Some((zone.name.clone(), catalogs.move_of(&label)?))
+    });
+    moving.collect()
+}
+
 /// Writes the catalogs again if zones may be moving from one to another, with the steps that are
 /// due.
 pub(crate) fn renew_catalogs(zones: &[ZoneConfig]) {
@@ -252,6 +274,28 @@ impl Catalogs<'_> {
             None => false,
         };
         (!is_over).then_some(MovePart::Leaves { to: name, since_secs })
+    }
+
+    /// Returns the move of a zone, if one of the catalogs announces it.
+    fn move_of(&self, label: &str) -> Option<CatalogMove> {
+        let leaves = |catalog: &Present<'_>| match catalog.part_of(label)? {
+            MovePart::Leaves { to, since_secs } => {
+                Some((shown(&catalog.catalog.name), to.clone(), *since_secs))
+            }
+            _ => None,
+        };
+        let (from, to, announced_secs) = self.present.iter().find_map(leaves)?;
+        let next = self.present.iter().find(|next| shown(&next.catalog.name) == to);
+        let (step, since_secs, wait_secs) = match next.and_then(|next| next.part_of(label)) {
+            Some(MovePart::Joins { since_secs }) => {
+                (CatalogMoveStep::ListedTwice, *since_secs, KEEP_SECS)
+            }
+            Some(_) => (CatalogMoveStep::ListedTwice, announced_secs, KEEP_SECS),
+            None => (CatalogMoveStep::Announced, announced_secs, ANNOUNCE_SECS),
+        };
+        // Without a valid time in the file, the step begins again.
+        let since = since_secs.min(self.now_secs);
+        Some(CatalogMove { from, to, step, since, next_at: since + wait_secs })
     }
 
     /// Returns whether a step is due that comes this number of seconds after another.

@@ -92,6 +92,27 @@ fn a_zone_that_moves_to_another_catalog_is_announced_first_and_dropped_last() {
 }
 
 #[test]
+fn a_move_is_shown_from_its_announcement_until_one_catalog_is_left() {
+    let catalogs = Produced::new("shown-move");
+    let shown_after = |of: &str, steps, secs| {
+        catalogs.write(of, steps, secs);
+        let mut moves = moves_at(&catalogs.config(&["a", "b"], of).zones, NOW + secs);
+        let shown = moves.remove(&b"\x05moves\x07example\0"[..]);
+        assert!(moves.is_empty());
+        shown.map(|of| (of.from + &of.to, of.step, of.since - NOW, of.next_at - NOW))
+    };
+    let (announced, listed) = (CatalogMoveStep::Announced, CatalogMoveStep::ListedTwice);
+    let of = |step, since, next_at| Some(("a.b.".to_owned(), step, since, next_at));
+    assert_eq!(shown_after("a", Steps::Begin, 0), None);
+    assert_eq!(shown_after("b", Steps::Begin, 10), of(announced, 10, 4_210));
+    assert_eq!(shown_after("b", Steps::Proceed, 4_200), of(announced, 10, 4_210));
+    assert_eq!(shown_after("b", Steps::Proceed, 4_210), of(listed, 4_210, 90_610));
+    // The move goes on before the next one begins.
+    assert_eq!(shown_after("a", Steps::Proceed, 5_000), of(listed, 4_210, 90_610));
+    assert_eq!(shown_after("b", Steps::Proceed, 90_610), None);
+}
+
+#[test]
 fn the_catalog_that_a_zone_has_joined_gets_another_version_after_the_move() {
     let catalogs = Produced::new("joined");
     catalogs.write("a", Steps::Begin, 0);
