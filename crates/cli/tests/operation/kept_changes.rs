@@ -1,5 +1,7 @@
 //! Acknowledged changes of a zone whose file was edited by hand, over restarts.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 
@@ -184,5 +186,44 @@ fn files_of_the_user_next_to_a_zone_survive_its_changes() {
         assert_eq!(fs::read_to_string(&precious).unwrap(), "precious\n");
         assert!(fs::symlink_metadata(&zone.0.file).unwrap().is_file());
         assert!(zone.0.site.avocet_text(&["status"]).contains("healthy"));
+    }
+}
+
+/// Returns the names of the files of keys of the only signed zone.
+fn keys(zone: &Updated) -> BTreeSet<OsString> {
+    let directories: Vec<_> = fs::read_dir(zone.site.data().join("keys")).unwrap().collect();
+    assert_eq!(directories.len(), 1, "{directories:?}");
+    let files = fs::read_dir(directories[0].as_ref().unwrap().path()).unwrap();
+    let names = files.map(|file| file.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().contains(|one: char| one.is_ascii_digit())).collect()
+}
+
+#[test]
+fn changes_and_keys_follow_a_zone_to_another_view_at_a_reload_and_at_a_start() {
+    const NAME: &str = "name = \"corp.example\"\n";
+    let mut zone = Updated::start_settling(3_600, "allow-update = [\"key all\"]\nsign = true");
+    let text = fs::read_to_string(zone.site.file()).unwrap();
+    let known = keys(&zone);
+    assert!(!known.is_empty());
+    let mut wanted = Vec::new();
+    for (number, network) in ["127.0.0.0/8", "0.0.0.0/0", "", "0.0.0.0/0"].into_iter().enumerate() {
+        // The change is not in the file yet when the view changes.
+        wanted.push(format!("v{number}"));
+        assert_eq!(zone.add(&wanted[number]), 0);
+        let view =
+            if network.is_empty() { String::new() } else { format!("view = [{network:?}]\n") };
+        zone.site.write_as_it_is(&text.replace(NAME, &format!("{NAME}{view}")));
+        if number == 3 {
+            zone.restart_killed();
+        } else {
+            zone.site.avocet_text(&["reload"]);
+        }
+        let view = ["--view", network];
+        let view = if network.is_empty() { &[][..] } else { &view[..] };
+        let records = zone.site.avocet_text(&[&["zone", "export", "corp.example"], view].concat());
+        for name in &wanted {
+            assert!(records.contains(&format!("\n{name}.corp.example. ")), "{name}: {records}");
+        }
+        assert_eq!(keys(&zone), known, "{view:?}");
     }
 }

@@ -95,6 +95,17 @@ impl Updated {
         (output.status.success(), text(&output.stdout) + &text(&output.stderr))
     }
 
+    /// Adds a TXT record by an update over TCP, and returns the RCODE.
+    pub(crate) fn add(&self, name: &str) -> u8 {
+        let message = adding(name, 1);
+        let mut stream = TcpStream::connect(self.site.dns).unwrap();
+        stream.write_all(&(message.len() as u16).to_be_bytes()).unwrap();
+        stream.write_all(&message).unwrap();
+        let mut reply = [0; 14];
+        stream.read_exact(&mut reply).unwrap();
+        reply[5] & 0xf
+    }
+
     /// Returns the records of the zone.
     pub(crate) fn records(&self) -> String {
         self.site.avocet_text(&["zone", "export", "corp.example"])
