@@ -25,23 +25,42 @@ function withImports(bundle, file, found = new Set()) {
   return found;
 }
 
-/** Lists the files of each page in the document, so that they arrive along with the first scripts. */
+/** Returns the modules that the overview needs at once, with the shell around it: most people begin
+ *  there, with one script and one style sheet. Other pages import what they share with it. */
+function firstModules({ getModuleInfo, getModuleIds }) {
+  const open = [...getModuleIds()].filter((id) => /\/src\/(main\.ts|pages\/overview\/index\.svelte)$/.test(id));
+  const found = new Set();
+  for (let id = open.pop(); id !== undefined; id = open.pop()) {
+    if (found.has(id)) continue;
+    found.add(id);
+    open.push(...(getModuleInfo(id)?.importedIds ?? []));
+  }
+  return found;
+}
+
+/** The result of `firstModules` for a build. */
+const firstOf = new WeakMap();
+
+/** Lists the files of each page and language in the document, so that they arrive along with the
+ *  first scripts. */
 const listPages = {
   name: 'list-pages',
   transformIndexHtml: {
     order: 'post',
     handler(html, { bundle = {}, chunk }) {
       const first = chunk ? withImports(bundle, chunk.fileName) : new Set();
-      const pages = {};
+      const [pages, texts] = [{}, {}];
       for (const page of Object.values(bundle)) {
+        const code = page.name?.match(/^texts-([a-z]+)$/)?.[1];
+        if (code) texts[code] = `/${page.fileName}`;
         const name = page.facadeModuleId?.match(/\/pages\/([a-z-]+)\/index\.svelte$/)?.[1];
         if (!name) continue;
         const chunks = [...withImports(bundle, page.fileName)].filter((file) => !first.has(file));
         const styles = chunks.flatMap((file) => [...(bundle[file]?.viteMetadata?.importedCss ?? [])]);
         pages[name] = [...chunks, ...new Set(styles)].map((file) => `/${file}`);
       }
-      const text = JSON.stringify(pages).replaceAll('"', '&quot;');
-      return html.replace('name="pages" content=""', `name="pages" content="${text}"`);
+      const text = JSON.stringify({ texts, pages }).replaceAll('"', '&quot;');
+      return html.replace('name="files" content=""', `name="files" content="${text}"`);
     },
   },
 };
@@ -84,12 +103,14 @@ export default defineConfig({
         entryFileNames: 'assets/main-[hash].js',
         chunkFileNames: chunkName,
         assetFileNames: 'assets/[name]-[hash][extname]',
-        manualChunks(id) {
+        manualChunks(id, graph) {
           if (id.includes('/node_modules/uplot/') && !id.endsWith('.css')) return 'uplot';
-          if (id.includes('/node_modules/svelte/')) return 'svelte';
-          if (/\/src\/(components|api|format)\b/.test(id) && !id.includes('Chart')) return 'base';
-          if (id.includes('/src/texts/de')) return 'texts-de';
-          return undefined;
+          const language = id.match(/\/src\/texts\/([a-z]{2})\.ts$/)?.[1];
+          if (language) return `texts-${language}`;
+          if (!firstOf.has(graph.getModuleInfo)) firstOf.set(graph.getModuleInfo, firstModules(graph));
+          if (firstOf.get(graph.getModuleInfo).has(id)) return 'main';
+          // One file of components for all other pages, instead of many small ones.
+          return id.includes('/src/components/') ? 'parts' : undefined;
         },
       },
     },

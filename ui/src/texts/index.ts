@@ -1,7 +1,8 @@
 // The texts of the language that the user chose, or that the browser asks for. The language does
-// not change while the page is open: a choice loads the page again.
+// not change while the page is open: a choice loads the page again. Each language is a file of its
+// own, which the document asks for along with the scripts.
 
-import { en } from './en';
+import type { en } from './en';
 
 /** The texts of a language. Those in English are the type of all others. */
 export type Texts = typeof en;
@@ -11,28 +12,23 @@ export const LANGUAGES = { en: 'English', de: 'Deutsch' } as const;
 export type Language = keyof typeof LANGUAGES;
 
 const STORED = 'avocet-language';
+const FILES: Record<Language, () => Promise<Texts>> = {
+  en: () => import('./en').then((file) => file.en),
+  de: () => import('./de').then((file) => file.de),
+};
 
-function chosen(): Language {
-  const wanted = [localStorage.getItem(STORED), ...navigator.languages];
-  for (const one of wanted) {
-    const code = one?.slice(0, 2).toLowerCase();
-    if (code && code in LANGUAGES) return code as Language;
-  }
-  return 'en';
-}
-
-export const language: Language = chosen();
+/** The language, which `early.js` has chosen. */
+export const language = document.documentElement.lang as Language;
 
 /** The language with the region of the user, for numbers and times. */
 export const locale: string = navigator.languages.find((one) => one.startsWith(language)) ?? language;
 
 /** The texts, once `loadTexts` has finished. */
-export let text: Texts = en;
+export let text: Texts;
 
-/** Loads the texts of another language than English. */
+/** Loads the texts. */
 export async function loadTexts(): Promise<void> {
-  document.documentElement.lang = language;
-  if (language === 'de') text = (await import('./de')).de;
+  text = await FILES[language]();
 }
 
 /** Chooses a language, and loads the page again. */

@@ -12,6 +12,7 @@ import type {
   ServerStatus,
 } from '../../api/schema';
 import { session } from '../../api/session.svelte';
+import { painted } from '../../components/paint';
 import { interval, type Range } from './range';
 
 /** The kinds of outcome from the bottom of the chart to its top. */
@@ -169,6 +170,9 @@ export class Overview {
       this.latest = latest?.queries ?? [];
       this.failure = null;
       if (isRare) {
+        // It is below the window.
+        await painted();
+        if (signal.aborted) return;
         [this.revisions, this.anchors] = await Promise.all([
           get('/config/revisions', { limit: 8 }, { signal }),
           get('/trust/anchors', {}, { signal }),

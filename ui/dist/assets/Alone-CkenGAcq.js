@@ -1,1 +1,0 @@
-import{m as l,t as n,r,M as v,b as d,j as t,k as o}from"./svelte-LcGPnxuF.js";var c=o('<main class="svelte-1bzmyzx"><div><!></div></main>');function p(i,a){var s=c(),e=t(s),m=t(e);l(m,()=>a.children),n(()=>r(e,1,v(a.width),"svelte-1bzmyzx")),d(i,s)}export{p as A};
