@@ -2,7 +2,7 @@
 //! corpus.
 #![no_main]
 
-#[path = "../../crates/policy/tests/expressions/invariants.rs"]
+#[path = "../../crates/policy/tests/behaviour/expressions/invariants.rs"]
 mod invariants;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| invariants::hold(input));

@@ -2,7 +2,7 @@
 //! test` replays the corpus.
 #![no_main]
 
-#[path = "../../crates/session/tests/hostile/invariants.rs"]
+#[path = "../../crates/session/tests/behaviour/hostile/invariants.rs"]
 mod invariants;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| invariants::connection(input));

@@ -2,7 +2,7 @@
 //! `cargo test` replays the corpus.
 #![no_main]
 
-#[path = "../../crates/policy/tests/lists/invariants.rs"]
+#[path = "../../crates/policy/tests/behaviour/lists/invariants.rs"]
 mod invariants;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| invariants::hold(input));

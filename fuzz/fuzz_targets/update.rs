@@ -2,7 +2,7 @@
 //! test` replays the corpus.
 #![no_main]
 
-#[path = "../../crates/zone/tests/updates/invariants.rs"]
+#[path = "../../crates/zone/tests/behaviour/updates/invariants.rs"]
 mod invariants;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| invariants::update(input));

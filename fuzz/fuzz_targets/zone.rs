@@ -2,7 +2,7 @@
 //! corpus.
 #![no_main]
 
-#[path = "../../crates/zone/tests/hostile/invariants.rs"]
+#[path = "../../crates/zone/tests/behaviour/hostile/invariants.rs"]
 mod invariants;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| invariants::zone(input));

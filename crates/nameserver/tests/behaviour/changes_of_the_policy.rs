@@ -1,0 +1,266 @@
+//! Cached answers, here and at clients, across changes of the policy: a reload, a schedule, a
+//! pause, a grant.
+
+use crate::asked;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use avocet_nameserver::{InProcess, MeantFor};
+use avocet_policy::rule::{Grant, Pause, Scope, Switches};
+use avocet_wire::Rtype;
+
+use asked::{ask, shown, wire};
+
+/// 2026-11-21, a Saturday, 21:00 in UTC.
+const NINE: u64 = 1_795_294_800;
+const CLIENT: [u8; 4] = [10, 0, 0, 1];
+const OTHER: [u8; 4] = [10, 0, 0, 2];
+const A: Rtype = Rtype::A;
+
+const HEAD: &str = r#"
+[resolver]
+mode = "forward"
+
+[[forward]]
+zone = "."
+upstreams = ["192.0.2.53"]
+
+[cache]
+packet-bytes = "1MiB"
+rrset-bytes = "1MiB"
+
+[policy]
+block-ttl-secs = 3600
+"#;
+
+fn start(policy: &str) -> InProcess {
+    let mut server =
+        InProcess::new(&format!("{HEAD}{policy}"), SocketAddr::from((CLIENT, 4000))).unwrap();
+    server.set_wall_clock(NINE - 600);
+    server
+}
+
+fn rule(when: &str, action: &str) -> String {
+    format!("[[rule]]\nname = \"r\"\nwhen = '{when}'\naction = {action}\n")
+}
+
+fn learn(server: &InProcess, name: &str, ttl_secs: u32) {
+    server.learn(&wire(name), A.0, ttl_secs, &[&[192, 0, 2, 7]]);
+}
+
+fn resume(server: &mut InProcess, meant_for: MeantFor) -> String {
+    let mut out = vec![0; 4096];
+    let len = server.resume(meant_for, &mut out);
+    len.map_or_else(|| "nothing".to_owned(), |len| shown(&out[..len]))
+}
+
+const LEAST: &str = "\"ttl\"\nmin-secs = 600";
+
+#[test]
+fn an_answer_of_an_old_policy_is_never_cached_even_with_a_lowest_ttl() {
+    let mut server = start(&rule("true", LEAST));
+    assert_eq!(ask(&mut server, CLIENT, "slow.example.", A), "nothing");
+    learn(&server, "slow.example.", 20);
+    server
+        .reload(&format!(
+            "{HEAD}{}{}",
+            rule("true", LEAST),
+            rule("qname == \"slow.example\"", "\"block\"").replace("\"r\"", "\"b\"")
+        ))
+        .unwrap();
+    resume(&mut server, MeantFor::All);
+    let blocked = "NOERROR 3600 0.0.0.0 [15 rule b]";
+    assert_eq!(
+        [CLIENT, OTHER].map(|client| ask(&mut server, client, "slow.example.", A)),
+        [blocked; 2]
+    );
+}
+
+#[test]
+fn an_answer_for_one_client_is_kept_for_no_other_whatever_the_least_ttl() {
+    for meant_for in [MeantFor::ClientAlone, MeantFor::All] {
+        let mut server = start(&rule("true", LEAST));
+        assert_eq!(ask(&mut server, CLIENT, "near.example.", A), "nothing");
+        learn(&server, "near.example.", 20);
+        assert_eq!(resume(&mut server, meant_for), "NOERROR 600 192.0.2.7");
+        // From now on the RRset cache has no data, so only the packet cache can answer.
+        server.pass(60);
+        let expected = if meant_for == MeantFor::All { "NOERROR 540 192.0.2.7" } else { "nothing" };
+        assert_eq!(ask(&mut server, OTHER, "near.example.", A), expected, "{meant_for:?}");
+    }
+}
+
+#[test]
+fn a_question_that_a_new_rule_blocks_while_it_waits_is_blocked() {
+    let mut server = start(&rule("qname == \"other.example\"", "\"block\""));
+    assert_eq!(ask(&mut server, CLIENT, "slow.example.", A), "nothing");
+    learn(&server, "slow.example.", 20);
+    server.reload(&format!("{HEAD}{}", rule("qname == \"slow.example\"", "\"block\""))).unwrap();
+    assert_eq!(resume(&mut server, MeantFor::All), "NOERROR 3600 0.0.0.0 [15 rule r]");
+}
+
+/// Checks the answers ten minutes before the change, five seconds before it, and after it.
+#[track_caller]
+fn check_change(policy: &str, (name, rtype): (&str, Rtype), [early, late, after]: [&str; 3]) {
+    let mut server = start(policy);
+    let learn = |server: &InProcess| {
+        learn(server, "www.example.", 86_400);
+        server.learn(&wire("alias.example."), Rtype::CNAME.0, 86_400, &[&wire("www.example.")]);
+    };
+    learn(&server);
+    let check = |server: &mut InProcess, expected: &str, when: &str| {
+        for _ in 0..3 {
+            assert_eq!(ask(server, CLIENT, name, rtype), expected, "{name} {when}");
+        }
+    };
+    check(&mut server, early, "ten minutes before");
+    server.pass(595);
+    check(&mut server, late, "five seconds before");
+    server.pass(5);
+    learn(&server);
+    check(&mut server, after, "after");
+}
+
+const BED_TIME: &str = "now.hour >= 21";
+
+#[test]
+fn clients_keep_no_answer_past_the_time_at_which_a_rule_begins() {
+    let block = |condition: &str| rule(&format!("{BED_TIME} && {condition}"), "\"block\"");
+    let blocked = "NOERROR 3600 0.0.0.0 [15 rule r]";
+    let names = block("qname.under(\"example\")");
+    let open = ["NOERROR 600 192.0.2.7", "NOERROR 5 192.0.2.7", blocked];
+    check_change(&names, ("www.example.", A), open);
+    let alias =
+        ["NOERROR 600 www.example. 600 192.0.2.7", "NOERROR 5 www.example. 5 192.0.2.7", blocked];
+    check_change(&names, ("alias.example.", A), alias);
+    check_change(&block("answer.ip.in(\"192.0.2.0/24\")"), ("www.example.", A), open);
+    // A limit may lower TTLs further, but never raise them beyond the remaining time.
+    let least = rule("true", "\"ttl\"\nmin-secs = 900").replace("\"r\"", "\"least\"");
+    check_change(&format!("{least}{names}"), ("www.example.", A), open);
+    // The server does not cache an answer that must be evaluated for each query, but the client
+    // does.
+    let watched =
+        rule("true", "\"tag\"\ntag = \"x\"\nlog-only = true").replace("\"r\"", "\"watched\"");
+    check_change(&format!("{watched}{names}"), ("www.example.", A), open);
+}
+
+#[test]
+fn clients_keep_no_block_and_no_redirect_past_its_end() {
+    let until = |action: &str| rule("now.hour == 20 && qname == \"www.example\"", action);
+    // The rule applies again 23 hours later.
+    let open = "NOERROR 82800 192.0.2.7";
+    let blocked = ["NOERROR 600 0.0.0.0 [15 rule r]", "NOERROR 5 0.0.0.0 [15 rule r]", open];
+    check_change(&until("\"block\""), ("www.example.", A), blocked);
+    let records = "[[record]]\nname = \"garden.home\"\ntype = \"A\"\nvalues = [\"10.1.1.1\"]\nttl-secs = 60\n";
+    let redirected = [
+        "NOERROR 600 garden.home. 60 10.1.1.1 [4 rule r]",
+        "NOERROR 5 garden.home. 60 10.1.1.1 [4 rule r]",
+        open,
+    ];
+    let garden = until("\"redirect\"\nto = [\"garden.home\"]");
+    check_change(&format!("{records}{garden}"), ("www.example.", A), redirected);
+}
+
+#[test]
+fn clients_keep_no_own_record_past_the_time_at_which_a_rule_begins() {
+    let record = |name: &str, rtype: &str, value: &str| {
+        format!(
+            "[[record]]\nname = \"{name}\"\ntype = \"{rtype}\"\nvalues = [\"{value}\"]\nttl-secs \
+             = 60\n"
+        )
+    };
+    let records = record("nas.home", "A", "10.1.1.1") + &record("far.home", "CNAME", "www.example");
+    let policy = records + &rule(&format!("{BED_TIME} && qname.under(\"home\")"), "\"block\"");
+    let blocked = "NOERROR 3600 0.0.0.0 [15 rule r]";
+    check_change(&policy, ("nas.home.", A), ["NOERROR 60 10.1.1.1", "NOERROR 5 10.1.1.1", blocked]);
+    let far = [
+        "NOERROR 60 www.example. 86400 192.0.2.7",
+        "NOERROR 5 www.example. 85805 192.0.2.7",
+        blocked,
+    ];
+    check_change(&policy, ("far.home.", A), far);
+}
+
+/// A name on a list, and a data directory for it.
+fn listed(test: &str) -> (PathBuf, String) {
+    let file = std::env::temp_dir().join(format!("avocet-changes-{test}-{}", std::process::id()));
+    std::fs::write(&file, "www.example\n").unwrap();
+    let list = format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\n", file.display());
+    (file, list)
+}
+
+#[test]
+fn clients_keep_what_a_pause_or_a_grant_lets_through_no_longer_than_it_lasts() {
+    let (file, list) = listed("switches");
+    let blocked = "NOERROR 3600 0.0.0.0 [17 list ads]";
+    let pause = Pause { scope: Scope::All, until: NINE };
+    let grant = Grant { name: "example".to_owned(), scope: Scope::All, until: NINE };
+    for switches in [
+        Switches { pauses: vec![pause], grants: Vec::new() },
+        Switches { pauses: Vec::new(), grants: vec![grant] },
+    ] {
+        let mut server = start(&list);
+        learn(&server, "www.example.", 86_400);
+        assert_eq!(ask(&mut server, CLIENT, "www.example.", A), blocked);
+        server.switch(switches.clone()).unwrap();
+        for (passed, expected) in
+            [(0, "NOERROR 600 192.0.2.7"), (300, "NOERROR 300 192.0.2.7"), (300, blocked)]
+        {
+            server.pass(passed);
+            assert_eq!(ask(&mut server, CLIENT, "www.example.", A), expected, "{switches:?}");
+        }
+    }
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn a_pause_or_a_grant_does_not_suspend_the_protection_against_rebinding() {
+    let pause = Pause { scope: Scope::All, until: NINE };
+    let grant = Grant { name: "example".to_owned(), scope: Scope::All, until: NINE };
+    for switches in [
+        Switches { pauses: vec![pause], grants: Vec::new() },
+        Switches { pauses: Vec::new(), grants: vec![grant] },
+    ] {
+        let (file, list) = listed("protection");
+        let mut server = start(&format!(
+            "block-private = true\nprivate-exceptions = [\"home.example\"]\n{list}"
+        ));
+        for (name, address) in [
+            ("www.example.", [192, 0, 2, 7]),
+            ("rebound.example.", [192, 168, 1, 2]),
+            ("nas.home.example.", [192, 168, 1, 2]),
+        ] {
+            server.learn(&wire(name), A.0, 300, &[&address]);
+        }
+        server.switch(switches).unwrap();
+        for (name, expected) in [
+            ("www.example.", "NOERROR 300 192.0.2.7"),
+            ("rebound.example.", "NOERROR [15 private address for a public name]"),
+            ("nas.home.example.", "NOERROR 300 192.168.1.2"),
+        ] {
+            // The first answer comes from the records, the second from the packet cache.
+            for _ in 0..2 {
+                assert_eq!(ask(&mut server, CLIENT, name, A), expected);
+            }
+        }
+        std::fs::remove_file(file).unwrap();
+    }
+}
+
+#[test]
+fn expired_data_is_judged_as_it_is_now() {
+    let policy = rule(&format!("{BED_TIME} && answer.ip.in(\"192.0.2.0/24\")"), "\"block\"");
+    let mut server = start(&policy);
+    learn(&server, "www.example.", 300);
+    assert_eq!(ask(&mut server, CLIENT, "www.example.", A), "NOERROR 300 192.0.2.7");
+    server.pass(400);
+    assert_eq!(ask(&mut server, CLIENT, "www.example.", A), "nothing");
+    assert_eq!(
+        resume(&mut server, MeantFor::All),
+        "NOERROR 30 192.0.2.7 [3 resolution failed or is slow]"
+    );
+    assert_eq!(ask(&mut server, CLIENT, "www.example.", A), "nothing");
+    server.pass(300);
+    assert_eq!(resume(&mut server, MeantFor::All), "NOERROR 3600 0.0.0.0 [15 rule r]");
+}

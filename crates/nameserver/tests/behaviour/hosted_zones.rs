@@ -1,0 +1,230 @@
+//! Hosted zones in the query path: their place among the stages, and what depends on the client.
+
+use crate::asked;
+
+use std::fs;
+use std::path::PathBuf;
+
+use asked::{ask, wire};
+use avocet_nameserver::InProcess;
+use avocet_wire::builder::OptFields;
+use avocet_wire::edns::EdnsOption;
+use avocet_wire::header::{AA, RD};
+use avocet_wire::view::RecordSection;
+use avocet_wire::{Builder, Class, MessageView, Rcode, Rtype};
+
+const CLIENT: [u8; 4] = [10, 0, 0, 1];
+
+const ZONE: &str = "$TTL 300
+@ SOA ns host 7 2h 3m 4w 60
+@ NS ns
+ns A 192.0.2.1
+www A 192.0.2.2
+alias CNAME www
+out CNAME www.other.
+sub NS ns.sub
+ns.sub A 192.0.2.3
+blocked A 192.0.2.4
+mine A 192.0.2.5
+";
+
+/// A file of this test that is deleted in the end.
+struct ZoneFile(PathBuf);
+
+impl ZoneFile {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("avocet-{name}-{}", std::process::id()));
+        fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    fn server(&self, rest: &str) -> InProcess {
+        let zone = format!(
+            "{rest}\n[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.53\"]\n[[zone]]\nname = \
+             \"corp.example\"\nfile = {:?}\n",
+            self.0
+        );
+        InProcess::new(&zone, (CLIENT, 4000).into()).unwrap()
+    }
+}
+
+impl Drop for ZoneFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn a_hosted_zone_answers_after_policy_and_local_records() {
+    let file = ZoneFile::new("order", ZONE);
+    let mut server = file.server(
+        "[[record]]\nname = \"mine.corp.example\"\ntype = \"A\"\nvalues = \
+         [\"10.0.0.9\"]\nttl-secs = 60\n[[rule]]\nname = \"no\"\nwhen = 'qname == \
+         \"blocked.corp.example\"'\naction = \"block\"\n",
+    );
+    for (name, rtype, expected) in [
+        ("www.corp.example.", Rtype::A, "NOERROR 300 192.0.2.2"),
+        ("WWW.corp.example.", Rtype::TXT, "NOERROR"),
+        ("nope.corp.example.", Rtype::A, "NXDOMAIN"),
+        ("alias.corp.example.", Rtype::A, "NOERROR 300 www.corp.example. 300 192.0.2.2"),
+        ("mine.corp.example.", Rtype::A, "NOERROR 60 10.0.0.9"),
+        ("www.corp.example.", Rtype::ANY, "NOERROR 300 192.0.2.2"),
+    ] {
+        assert_eq!(ask(&mut server, CLIENT, name, rtype), expected, "{name}");
+    }
+    let blocked = ask(&mut server, CLIENT, "blocked.corp.example.", Rtype::A);
+    assert!(!blocked.contains("192.0.2.4"), "{blocked}");
+    let hosted = server.ended_by_stage().into_iter().find(|(stage, _)| *stage == "hosted");
+    assert_eq!(hosted.map(|(_, count)| count), Some(5));
+}
+
+/// Returns RCODE, whether AA is set, and the number of records in each section.
+fn without_recursion(server: &mut InProcess, name: &str, rtype: Rtype) -> (Rcode, bool, [u16; 3]) {
+    let (mut query, mut out) = (vec![0; 512], vec![0; 4096]);
+    let mut builder = Builder::new(&mut query, 512, 7, 0).unwrap();
+    builder.question(&wire(name), rtype, Class::IN).unwrap();
+    let len = builder.finish();
+    let len = server.answer(&query[..len], &mut out).unwrap();
+    let header = MessageView::new(&out[..len]).unwrap().header();
+    let [_, answer, authority, additional] = header.counts;
+    (header.rcode(), header.has(AA), [answer, authority, additional])
+}
+
+#[test]
+fn what_is_beyond_a_zone_is_resolved_for_clients_that_want_recursion() {
+    let file = ZoneFile::new("beyond", ZONE);
+    let mut server = file.server("");
+    // These queries wait for the network.
+    assert_eq!(ask(&mut server, CLIENT, "a.sub.corp.example.", Rtype::A), "nothing");
+    assert_eq!(ask(&mut server, CLIENT, "out.corp.example.", Rtype::A), "nothing");
+    let noerror = Rcode::NOERROR;
+    let asked = |server: &mut InProcess, name| without_recursion(server, name, Rtype::A);
+    assert_eq!(asked(&mut server, "a.sub.corp.example."), (noerror, false, [0, 1, 1]));
+    assert_eq!(asked(&mut server, "out.corp.example."), (noerror, true, [1, 0, 0]));
+    assert_eq!(asked(&mut server, "www.corp.example."), (noerror, true, [1, 0, 0]));
+    assert_eq!(asked(&mut server, "x.corp.example."), (Rcode::NXDOMAIN, true, [0, 1, 0]));
+    assert_eq!(asked(&mut server, "example."), (Rcode::REFUSED, false, [0, 0, 0]));
+}
+
+/// Returns the additional records of a reply: owner and type.
+fn additional(server: &mut InProcess, name: &str, rtype: Rtype) -> Vec<String> {
+    let (mut query, mut out) = (vec![0; 512], vec![0; 4096]);
+    let mut builder = Builder::new(&mut query, 512, 7, RD).unwrap();
+    builder.question(&wire(name), rtype, Class::IN).unwrap();
+    let len = builder.finish();
+    let len = server.answer(&query[..len], &mut out).unwrap();
+    let view = MessageView::new(&out[..len]).unwrap();
+    assert!(view.header().counts[1] > 0);
+    let records = view.records().unwrap().map(Result::unwrap);
+    let records = records.filter(|record| record.section == RecordSection::Additional);
+    records.map(|record| format!("{} {}", record.owner().unwrap().folded(), record.rtype)).collect()
+}
+
+#[test]
+fn an_answer_has_only_additional_addresses_that_the_client_may_query() {
+    let zone = format!(
+        "{ZONE}@ MX 1 www\n@ MX 2 blocked\nwww AAAA 2001:db8::2\n_s._tcp SRV 0 0 1 www\n\
+         _b._tcp SRV 0 0 1 blocked\n"
+    );
+    let file = ZoneFile::new("additional", &zone);
+    let www = ["www.corp.example. A", "www.corp.example. AAAA"];
+    let blocked = "blocked.corp.example. A";
+    let rule = |name: &str, when: &str| {
+        format!("[[rule]]\nname = \"{name}\"\nwhen = '{when}'\naction = \"block\"\n")
+    };
+    let here = rule("here", "client.ip.in(\"10.0.0.0/24\") && qname == \"blocked.corp.example\"");
+    let elsewhere =
+        rule("there", "client.ip.in(\"10.0.9.0/24\") && qname == \"blocked.corp.example\"");
+    let alias = "[[record]]\nname = \"mail.lan\"\ntype = \"CNAME\"\nvalues = \
+                 [\"corp.example\"]\n";
+    for (rules, expected) in [
+        (String::new(), &[www[0], www[1], blocked][..]),
+        (elsewhere, &[www[0], www[1], blocked]),
+        (format!("{here}{alias}"), &www),
+        (format!("{here}{}", rule("type", "qtype == \"AAAA\"")), &www[..1]),
+    ] {
+        let mut server = file.server(&rules);
+        assert_eq!(additional(&mut server, "corp.example.", Rtype::MX), expected, "{rules}");
+        let of_srv: Vec<_> = ["_s._tcp.corp.example.", "_b._tcp.corp.example."]
+            .iter()
+            .flat_map(|name| additional(&mut server, name, Rtype(33)))
+            .collect();
+        assert_eq!(of_srv, expected, "{rules}");
+        if rules.contains("mail.lan") {
+            assert_eq!(additional(&mut server, "mail.lan.", Rtype::MX), expected);
+        }
+        // The check of an additional name does not count as a query for it.
+        let counts = server.state().policy.iter().flat_map(|policy| policy.rule_counts());
+        assert!(counts.map(|(_, count)| count).all(|count| count == 0), "{rules}");
+    }
+}
+
+/// Returns RCODE and the version of the zone in the reply to a query with these options.
+fn version(server: &mut InProcess, name: &str, options: &[EdnsOption<'_>]) -> String {
+    let (mut query, mut out) = (vec![0; 512], vec![0; 4096]);
+    let mut builder = Builder::new(&mut query, 512, 7, 0).unwrap();
+    builder.question(&wire(name), Rtype::A, Class::IN).unwrap();
+    let fields = OptFields { udp_size: 1232, rcode: Rcode(0), dnssec_ok: false };
+    builder.opt(&fields, options).unwrap();
+    let len = builder.finish();
+    let len = server.answer(&query[..len], &mut out).unwrap();
+    let view = MessageView::new(&out[..len]).unwrap();
+    let edns = view.edns().unwrap().unwrap();
+    let found = edns.options().map(Result::unwrap).find_map(|option| match option {
+        EdnsOption::ZoneVersion(found) => Some(format!("{found:?}")),
+        _ => None,
+    });
+    format!("{} {}", view.header().rcode(), found.unwrap_or_default())
+}
+
+#[test]
+fn authoritative_answers_have_the_version_of_the_zone_if_it_is_asked_for() {
+    let file = ZoneFile::new("version", ZONE);
+    let mut server = file.server(
+        "[[record]]\nname = \"mine.corp.example\"\ntype = \"A\"\nvalues = [\"10.0.0.9\"]\n",
+    );
+    let asked = [EdnsOption::ZoneVersion(None)];
+    let mut check = |name: &str, options: &[EdnsOption<'_>], expected: &str| {
+        for _ in 0..2 {
+            assert_eq!(version(&mut server, name, options), expected, "{name}");
+        }
+    };
+    let serial_7 = "Some((2, 0, [0, 0, 0, 7]))";
+    check("www.corp.example.", &asked, &format!("NOERROR {serial_7}"));
+    check("www.corp.example.", &[], "NOERROR ");
+    check("a.ns.corp.example.", &asked, &format!("NXDOMAIN {serial_7}"));
+    check("alias.corp.example.", &asked, &format!("NOERROR {serial_7}"));
+    // The zone above a referral, a record of the configuration, and a name of no zone.
+    check("a.sub.corp.example.", &asked, &format!("NOERROR {serial_7}"));
+    check("mine.corp.example.", &asked, "NOERROR ");
+    check("other.example.", &asked, "REFUSED ");
+    let with_data = [EdnsOption::ZoneVersion(Some((2, 0, &[0, 0, 0, 8])))];
+    check("www.corp.example.", &with_data, &format!("NOERROR {serial_7}"));
+    let short = [EdnsOption::Unknown(19, &[1])];
+    check("www.corp.example.", &short, &format!("NOERROR {serial_7}"));
+}
+
+/// The DS records of a hosted zone are at the servers of its parent.
+#[test]
+fn ds_records_of_a_zone_are_resolved_unless_its_parent_is_hosted() {
+    let file = ZoneFile::new("ds", ZONE);
+    let mut server = file.server("");
+    assert_eq!(ask(&mut server, CLIENT, "corp.example.", Rtype::DS), "nothing");
+    assert_eq!(ask(&mut server, CLIENT, "www.corp.example.", Rtype::DS), "NOERROR");
+    // Without recursion, the child zone states that it has no DS records (RFC 4035 §3.1.4.1).
+    let expected = (Rcode::NOERROR, true, [0, 1, 0]);
+    assert_eq!(without_recursion(&mut server, "corp.example.", Rtype::DS), expected);
+    let parent = ZoneFile::new("ds-parent", "$TTL 300\n@ SOA n h 1 2 3 4 5\n@ NS n.\ncorp NS n.\n");
+    let parent = format!("[[zone]]\nname = \"example\"\nfile = {:?}\n", parent.0);
+    let mut server = file.server(&parent);
+    assert_eq!(ask(&mut server, CLIENT, "corp.example.", Rtype::DS), "NOERROR");
+}
+
+#[test]
+fn names_of_a_zone_that_cannot_be_loaded_never_leave_the_server() {
+    let file = ZoneFile::new("broken", "@ A 1.2.3\n");
+    let mut server = file.server("");
+    let expected = "SERVFAIL [14 the zone is not loaded]";
+    assert_eq!(ask(&mut server, CLIENT, "www.corp.example.", Rtype::A), expected);
+    assert_eq!(ask(&mut server, CLIENT, "www.example.", Rtype::A), "nothing");
+}

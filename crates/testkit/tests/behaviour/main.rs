@@ -1,0 +1,5 @@
+//! Losses, scenarios and the simulator.
+
+mod loss;
+mod scenarios;
+mod simulation;
