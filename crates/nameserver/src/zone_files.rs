@@ -291,7 +291,10 @@ impl ZoneFiles {
             let look = |zone: &mut KeptZone, journal: &mut ZoneJournal| {
                 let is_edited = !zone.config.is_secondary() && zone.has_settled(now_secs);
                 let is_new = is_edited && zone.load(self.next_reading(), journal, &self.signers);
-                zone.write_back(now_secs, journal);
+                if zone.write_back(now_secs, journal) {
+                    // A reading that began earlier does not know that the server wrote the file.
+                    zone.reading = self.next_reading();
+                }
                 zone.retry_publication();
                 zone.review_aside(journal);
                 is_new
@@ -427,7 +430,11 @@ impl ZoneFiles {
     /// # Errors
     /// The modification time of the zone's file cannot be set.
     pub fn confirm(&self, id: &ZoneId) -> io::Result<()> {
-        self.alter(id, |zone, _| zone.confirm(wall_secs())).unwrap_or(Ok(()))
+        let confirm = |zone: &mut KeptZone, _: &mut ZoneJournal| {
+            zone.reading = self.next_reading();
+            zone.confirm(wall_secs())
+        };
+        self.alter(id, confirm).unwrap_or(Ok(()))
     }
 
     /// Withdraws zones of other servers that no primary has confirmed for the expiry time in their

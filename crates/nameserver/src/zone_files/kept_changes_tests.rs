@@ -113,9 +113,16 @@ impl Model {
         assert_eq!(self.files.fault(), None, "{}", self.log);
     }
 
+    /// Reads edits and writes changes to the file, as the server does every second.
+    fn watch(&mut self) {
+        self.now_secs += 10;
+        self.files.watch(self.now_secs);
+        self.files.watch(self.now_secs + 1);
+    }
+
     /// Does one of the steps, with a name that no other step uses.
     fn step(&mut self, number: u64) {
-        let step = self.below(8);
+        let step = self.below(9);
         writeln!(self.log, "{number}: {step}").unwrap();
         match step {
             0 | 1 => assert!(self.update(&format!("u{number}"))),
@@ -149,11 +156,17 @@ impl Model {
                 self.files.reload(None);
             }
             6 => drop(self.files.reload(None)),
-            _ => {
-                self.now_secs += 10;
-                self.files.watch(self.now_secs);
-                self.files.watch(self.now_secs + 1);
+            7 => {
+                // The configuration is reloaded, and something else happens meanwhile.
+                let read = self.files.read(&self.config);
+                match self.below(3) {
+                    0 => assert!(self.update(&format!("u{number}"))),
+                    1 => self.add_line(&format!("h{number}")),
+                    _ => self.watch(),
+                }
+                self.files.put(read);
             }
+            _ => self.watch(),
         }
         if self.below(3) == 0 {
             writeln!(self.log, "restart").unwrap();
@@ -182,6 +195,18 @@ fn no_change_and_no_edit_is_lost_in_any_order_of_steps() {
         model.files.reload(None);
         model.check();
     }
+}
+
+#[test]
+fn a_reload_of_the_configuration_while_the_file_is_written_brings_nothing_back() {
+    let mut model = Model::of(1_003);
+    assert!(model.update("gone") && model.update("stays"));
+    let read = model.files.read(&model.config);
+    model.watch();
+    model.files.put(read);
+    assert!(model.update("gone"));
+    model.watch();
+    model.check();
 }
 
 #[test]

@@ -103,14 +103,14 @@ fn file_head(file: &Path, head: &mut Vec<u8>) -> io::Result<()> {
 impl KeptZone {
     /// Writes the zone without signatures to its file, if the file has another version. Pauses
     /// between writes, so that writing takes at most a twentieth of the total time. Never
-    /// overwrites an edit that was not read.
-    pub(super) fn write_back(&mut self, now_secs: u64, journal: &mut ZoneJournal) {
-        let Some(zone) = self.source.clone().filter(|_| self.fault.is_none()) else { return };
+    /// overwrites an edit that was not read. Returns whether it tried to write.
+    pub(super) fn write_back(&mut self, now_secs: u64, journal: &mut ZoneJournal) -> bool {
+        let Some(zone) = self.source.clone().filter(|_| self.fault.is_none()) else { return false };
         let is_written = !self.config.keeps_changes() && self.base.is_none()
             || self.config.provided.is_some()
             || self.on_file == Some(zone.version());
         if is_written || now_secs < self.next_write_secs || self.now() != self.seen {
-            return;
+            return false;
         }
         let written =
             self.write(&zone).and_then(|()| journal.note_written(&zone).map_err(Into::into));
@@ -126,6 +126,7 @@ impl KeptZone {
             tracing::error!("{fault}");
             fault
         });
+        true
     }
 
     /// Records in the modification time of the file that a primary has the version in force. The
