@@ -17,12 +17,13 @@ use avocet_policy::client::{DeviceClaims, DeviceId, Neighbour};
 use avocet_policy::rule::Switches;
 use avocet_querylog::{Consumer, Record};
 use avocet_resolver::{Answers, Assembled, Assembler, DELEGATIONS, Wanted};
-use avocet_wire::{Class, Ede, FoldedNameBuf, QueryView, Question, Rtype};
+use avocet_wire::{Class, Ede, FoldedName, FoldedNameBuf, QueryView, Question, Rtype};
 
 use crate::StateError;
 use crate::clock::{self, Moment};
 use crate::close::{Delivery, Ended, close};
 use crate::datagrams::{Datagrams, Newer};
+use crate::flush::FlushExtent;
 use crate::metrics::{Counter, WorkerMetrics};
 use crate::name_server::NameServer;
 use crate::policy::{self, GeoDatabase, Parts};
@@ -276,6 +277,14 @@ impl InProcess {
     pub fn learn_delegation(&self, zone: &[u8], server: &[u8], address: [u8; 4]) {
         self.learn_in(DELEGATIONS, delegation(zone, Rtype::NS), &[server]);
         self.learn_in(DELEGATIONS, delegation(server, Rtype::A), &[&address]);
+    }
+
+    /// Removes a folded name from the RRset cache, and all responses from the packet cache, as a
+    /// command does.
+    pub fn flush(&self, name: &[u8], extent: FlushExtent) {
+        let name = FoldedNameBuf::from_wire(name).expect("a name");
+        self.shared.flush_rrsets(&[name.view()], extent);
+        self.shared.packets.flush(FoldedName::ROOT);
     }
 
     fn learn_in(&self, class: u16, key: RecordKey<'_>, records: &[&[u8]]) {

@@ -14,6 +14,7 @@ pub mod datagrams;
 pub mod disk;
 mod error;
 pub mod file_watch;
+pub mod flush;
 pub mod identified;
 mod in_process;
 pub mod leases;

@@ -66,6 +66,12 @@ impl NameServer {
         let cache = &snapshot.config.cache;
         let stale_secs = cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
         let bounds = ttl_bounds(cache);
+        // A list may test the name servers of cached answers. The delegation of an answer must not
+        // be dropped first when the cache is full or saved.
+        let rrset_secs = match snapshot.config.policy.lists.is_empty() {
+            true => stale_secs,
+            false => stale_secs.max(bounds.max),
+        };
         let (half_a, half_b) = secret.split_at(16);
         let rrset_key = std::array::from_fn(|at| half_a[at] ^ 0x36);
         let failure_key = std::array::from_fn(|at| half_b[at] ^ 0x5c);
@@ -73,7 +79,7 @@ impl NameServer {
             clock: Clock::start(),
             key: HashKey::new(secret),
             packets: PacketCache::new(cache.packet_bytes, stale_secs)?,
-            rrsets: RrsetCache::new(cache.rrset_bytes, stale_secs, bounds, rrset_key)?,
+            rrsets: RrsetCache::new(cache.rrset_bytes, rrset_secs, bounds, rrset_key)?,
             failures: FailureCache::new(FAILURE_BYTES, failure_key)?,
             callers: (0..workers).map(|_| Callers::default()).collect(),
             identified: Identified::default(),

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use avocet_nameserver::InProcess;
+use avocet_nameserver::flush::FlushExtent;
 use avocet_wire::Rtype;
 
 use asked::{Over, ask_over, wire};
@@ -498,4 +499,66 @@ fn the_servers_of_a_stub_zone_are_triggers() {
     // The names of servers are known after a query for them.
     server.inner.learn(&wire("corp."), Rtype::NS.0, 300, &[&wire("ns.corp.")]);
     check(&mut server, &[(ANYONE, "late.corp.", A, "NOERROR [17 list rpz, nsdname]")]);
+}
+
+/// The policy could not test an answer of the cache without the servers of its zone.
+#[test]
+fn a_flush_takes_the_answers_along_that_depend_on_a_removed_name_server() {
+    let zone = "32.53.2.0.192.rpz-nsip CNAME .\nns.evil.example.rpz-nsdname CNAME *.\n";
+    let check = |flushed: &str, extent: FlushExtent, names: &[(&str, &str)]| {
+        let mut server = Server::rpz("flush", zone);
+        for (zone, host, address) in [
+            ("bad.example.", "ns1.hosts.test.", [192, 0, 2, 53]),
+            ("hosted.example.", "ns.bad.example.", [192, 0, 2, 53]),
+            ("walled.example.", "ns.evil.example.", [192, 0, 2, 1]),
+            ("ok.example.", "ns.ok.example.", [192, 0, 2, 1]),
+        ] {
+            server.inner.learn_delegation(&wire(zone), &wire(host), address);
+        }
+        let asked = |server: &mut Server, name: &str| server.ask(ANYONE, name, A);
+        for (name, _) in names {
+            let before = asked(&mut server, name);
+            assert!(before.contains("[17 list") || *name == "ok.example.", "{name}: {before}");
+        }
+        server.inner.flush(&wire(flushed), extent);
+        for (name, answer) in names {
+            assert_eq!(asked(&mut server, name), *answer, "{flushed} {extent:?}: {name}");
+        }
+    };
+    // A question that waits for the network gets nothing in this test.
+    let (of_ip, of_name, ok) =
+        ("NXDOMAIN [17 list rpz, nsip]", "NOERROR [17 list rpz, nsdname]", "NOERROR 300 192.0.2.7");
+    let www = "www.bad.example.";
+    for (flushed, extent) in [
+        ("ns1.hosts.test.", FlushExtent::Name),
+        ("hosts.test.", FlushExtent::Tree),
+        ("bad.example.", FlushExtent::Name),
+        ("bad.example.", FlushExtent::Tree),
+    ] {
+        let rows = [
+            (www, "nothing"),
+            ("hosted.example.", "nothing"),
+            ("walled.example.", of_name),
+            ("ok.example.", ok),
+        ];
+        check(flushed, extent, &rows);
+    }
+    let rows = [(www, of_ip), ("walled.example.", "nothing"), ("ok.example.", ok)];
+    check("evil.example.", FlushExtent::Tree, &rows);
+    check("walled.example.", FlushExtent::Name, &rows);
+    check("www.bad.example.", FlushExtent::Name, &[(www, "nothing"), ("bad.example.", of_ip)]);
+}
+
+#[test]
+fn a_flush_that_concerns_too_many_zones_removes_everything() {
+    let mut server = Server::rpz("flush-many", "32.53.2.0.192.rpz-nsip CNAME .\n");
+    for number in 0..=16 {
+        let zone = wire(&format!("zone{number}.example."));
+        server.inner.learn_delegation(&zone, &wire("ns.hosts.test."), [192, 0, 2, 53]);
+        server.inner.learn(&zone, A.0, 300, &[&[192, 0, 2, 1]]);
+    }
+    server.inner.flush(&wire("ns.hosts.test."), FlushExtent::Name);
+    for name in ["zone0.example.", "zone16.example.", "ok.example."] {
+        assert_eq!(server.ask(ANYONE, name, A), "nothing", "{name}");
+    }
 }

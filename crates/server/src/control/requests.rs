@@ -53,6 +53,7 @@ use avocet_control::zones::{
 };
 use avocet_control::{Control, ControlError, Parts, request};
 use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::flush::FlushExtent;
 use avocet_nameserver::metrics::{Stage, WorkerMetrics};
 use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::rehearsal::At;
@@ -159,11 +160,11 @@ impl Control for Running {
     }
 
     fn flush(&self, request: Flush) -> Result<Flushed, ControlError> {
-        Ok(flush(self, &folded(&request.name)?, Extent::Name))
+        Ok(flush(self, &folded(&request.name)?, FlushExtent::Name))
     }
 
     fn flush_tree(&self, request: FlushTree) -> Result<Flushed, ControlError> {
-        Ok(flush(self, &folded(&request.name)?, Extent::Tree))
+        Ok(flush(self, &folded(&request.name)?, FlushExtent::Tree))
     }
 
     fn status(&self, Status {}: Status) -> Result<ServerStatus, ControlError> {
@@ -592,12 +593,6 @@ fn end(secs: u64) -> Result<Option<u64>, ControlError> {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Extent {
-    Name,
-    Tree,
-}
-
 /// Parses and folds a name.
 fn folded(name: &str) -> Result<FoldedNameBuf, ControlError> {
     let wire = typed_name(name).map_err(|error| ControlError::InvalidName(error.to_string()))?;
@@ -606,17 +601,9 @@ fn folded(name: &str) -> Result<FoldedNameBuf, ControlError> {
 
 /// Removes a name and all final answers from the caches: an answer may contain the name behind an
 /// alias. Final answers are assembled again from the RRset cache.
-///
-/// If policy zones test name servers, all names below the name are removed, too: the flush removes
-/// the delegation that is needed to test the answers for these names.
-fn flush(running: &Running, name: &FoldedNameBuf, extent: Extent) -> Flushed {
+fn flush(running: &Running, name: &FoldedNameBuf, extent: FlushExtent) -> Flushed {
     let shared = &running.shared;
-    let needs_delegations =
-        shared.snapshot().policy.as_ref().is_some_and(|policy| policy.tests_name_servers());
-    let rrsets = match extent {
-        Extent::Name if !needs_delegations => shared.name_server.rrsets.flush_name(name.view()),
-        _ => shared.name_server.rrsets.flush(name.view()),
-    };
+    let rrsets = shared.name_server.flush_rrsets(&[name.view()], extent);
     shared.name_server.failures.flush(name.view());
     // An NSEC range around this name may deny other names, and its keys may validate them.
     shared.forget_proofs();

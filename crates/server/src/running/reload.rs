@@ -26,6 +26,7 @@ use avocet_control::revisions::Submitter;
 use avocet_io::probe::has_family;
 use avocet_nameserver::StateError;
 use avocet_nameserver::file_watch::FileFingerprint;
+use avocet_nameserver::flush::FlushExtent;
 use avocet_nameserver::policy::Parts;
 use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
@@ -578,10 +579,9 @@ impl Reloader {
     }
 
     fn flush(&self, zones: &[Box<[u8]>]) {
-        for zone in zones.iter().filter_map(|zone| FoldedName::new(zone)) {
-            self.shared.name_server.rrsets.flush(zone);
-            self.shared.name_server.failures.flush(zone);
-        }
+        let zones: Vec<_> = zones.iter().filter_map(|zone| FoldedName::new(zone)).collect();
+        self.shared.name_server.flush_rrsets(&zones, FlushExtent::Tree);
+        zones.iter().for_each(|zone| self.shared.name_server.failures.flush(*zone));
     }
 
     /// Makes cookies with a new secret. Cookies made with the previous secret are still accepted.

@@ -2,6 +2,7 @@
 
 use std::sync::PoisonError;
 
+use avocet_acme::schedule::Life;
 use avocet_config::certificate::{CertificateConfig, CertificateSource};
 use avocet_config::certificate_files::CertificateFiles;
 use avocet_config::{Config, OpenAddress, Protocol};
@@ -129,7 +130,7 @@ pub(crate) fn note_faults(running: &Running) {
     running.conditions.set(Condition::Certificate, text);
 }
 
-/// Updates the warnings that a certificate cannot be used, or expires soon.
+/// Updates the warnings that a certificate cannot be used, expires soon, or is not valid yet.
 pub(crate) fn look(running: &Running) {
     note_faults(running);
     let now_secs = wall_secs();
@@ -139,9 +140,17 @@ pub(crate) fn look(running: &Running) {
     running.conditions.set(Condition::Expiry, text);
 }
 
-/// Returns the text that a certificate expires soon, or has expired; `None` if neither is true.
+/// Returns the text that a certificate expires soon, has expired, or is not valid yet; `None` if it
+/// is valid for longer.
 fn notice(one: &CertificateStatus, now_secs: u64) -> Option<String> {
     let (not_before, not_after) = (one.not_before?, one.not_after?);
+    if now_secs < not_before {
+        let (file, life) = (&one.file, Life { not_before, not_after });
+        return Some(format!(
+            "the certificate in {file} is valid {life}: check the clock of this host, or replace \
+             the file"
+        ));
+    }
     let life = not_after.saturating_sub(not_before);
     let left = not_after.saturating_sub(now_secs);
     if left >= MOST_NOTICE_SECS.min(life / NOTICE_PART) {
@@ -179,6 +188,13 @@ mod tests {
         check(365, 14 * DAY_SECS - 1, Some("expires in 13 days: renew it"));
         check(90, DAY_SECS - 1, Some("expires within a day: renew it"));
         check(90, 0, Some("has expired: replace the file"));
+    }
+
+    #[test]
+    fn a_certificate_with_a_later_begin_is_not_valid_yet() {
+        let life = "is valid from 1972-09-28T00:00:00Z to 1972-12-27T00:00:00Z";
+        let text = format!("{life}: check the clock of this host, or replace the file");
+        check(90, 91 * DAY_SECS, Some(&text));
     }
 
     #[test]

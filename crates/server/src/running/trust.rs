@@ -15,6 +15,7 @@ use avocet_dnssec::anchor::Anchors;
 use avocet_dnssec::negative::NegativeAnchor;
 use avocet_dnssec::rollover::KeyState;
 use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::flush::FlushExtent;
 use avocet_nameserver::query::miss::Miss;
 use avocet_nameserver::trust::LearntTrust;
 use avocet_wire::query::QuestionKey;
@@ -59,7 +60,7 @@ impl KeptTrust {
 
 impl Asker for Shared {
     fn ask_anew(&self, name: &FoldedNameBuf, rtype: Rtype) {
-        self.name_server.rrsets.flush_name(name.view());
+        self.name_server.flush_rrsets(&[name.view()], FlushExtent::Name);
         self.tell(name, rtype);
     }
 
@@ -107,7 +108,7 @@ impl Running {
     /// ended.
     pub(crate) fn drop_below(&self, names: &[FoldedNameBuf]) {
         for name in names {
-            self.shared.name_server.rrsets.flush(name.view());
+            self.shared.name_server.flush_rrsets(&[name.view()], FlushExtent::Tree);
             self.shared.name_server.failures.flush(name.view());
             // Final answers for other names may contain these names behind an alias.
             self.shared.name_server.packets.flush(FoldedName::ROOT);

@@ -11,6 +11,7 @@ use avocet_config::Config;
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::flush::FlushExtent;
 use avocet_wire::NameBuf;
 use avocet_zone::ZoneId;
 
@@ -170,7 +171,7 @@ fn ask_parent(running: &Running, zone: &ZoneId) {
     if running.reloader.zones.follows_parent(zone) {
         // The parent may have changed the records since they came into the cache.
         let name_server = &running.shared.name_server;
-        name_server.rrsets.flush_name(name.view());
+        name_server.flush_rrsets(&[name.view()], FlushExtent::Name);
         name_server.packets.flush(name.view());
     }
     match own_questions::ds_records(&running.shared, name.view()) {
