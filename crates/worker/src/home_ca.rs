@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use avocet_acme::issue::{CertificateFacts, Issuer, Role, issue};
+use avocet_acme::schedule::Life;
 use avocet_acme::{CertificateKey, KeyFault, pem};
 use avocet_config::home_ca::HomeCaConfig;
 use avocet_nameserver::disk;
@@ -104,6 +105,19 @@ pub enum HomeCaFault {
          another one, which each device must install", .0.display()
     )]
     Ends(PathBuf),
+    /// The certificate of the authority is not valid yet.
+    #[error(
+        "devices refuse the authority in {}, which is valid {life}: it was made while the clock of \
+         this host was ahead, or the clock is behind now. If the clock is right, remove this file, \
+         but not the key, then reload, and install the file that the server makes on each device",
+        .path.display()
+    )]
+    Early {
+        /// The file of the authority.
+        path: PathBuf,
+        /// The time in which the authority is valid.
+        life: Life,
+    },
 }
 
 /// The certificate of an authority, for installation on devices.
@@ -115,8 +129,22 @@ pub struct ShownAuthority {
     pub pem: String,
     /// The SHA-256 of the certificate in DER, in hexadecimal form.
     pub sha256: String,
+    /// The first Unix second at which the certificate is valid.
+    pub not_before: u64,
     /// The last Unix second at which the certificate is valid.
     pub not_after: u64,
+}
+
+impl ShownAuthority {
+    /// Returns why devices refuse the authority, or will refuse it soon; `None` if they accept it.
+    fn fault(&self, now_secs: u64) -> Option<HomeCaFault> {
+        let Self { not_before, not_after, ref file, .. } = *self;
+        if now_secs < not_before {
+            let life = Life { not_before, not_after };
+            return Some(HomeCaFault::Early { path: file.clone(), life });
+        }
+        (not_after < now_secs + CERTIFICATE_SECS).then(|| HomeCaFault::Ends(file.clone()))
+    }
 }
 
 /// The authority of a running server.
@@ -155,13 +183,11 @@ impl HomeCa {
         let made = keep(config, now_secs);
         let secs = if made.is_ok() { LOOK_SECS } else { RETRY_SECS };
         (kept.config, kept.due) = (Some(config.clone()), now_secs + secs);
-        kept.fault = made.as_ref().err().map(|fault| format!("[home-ca]: {fault}"));
-        if let Ok(authority) = made {
-            let ends = HomeCaFault::Ends(config.authority());
-            let is_ending = authority.not_after < now_secs + CERTIFICATE_SECS;
-            kept.fault = is_ending.then(|| format!("[home-ca]: {ends}"));
-            kept.shown = Some(authority);
-        }
+        let fault = match made {
+            Ok(authority) => kept.shown.insert(authority).fault(now_secs),
+            Err(fault) => Some(fault),
+        };
+        kept.fault = fault.map(|fault| format!("[home-ca]: {fault}"));
         kept.fault.clone()
     }
 
@@ -183,7 +209,8 @@ pub fn keep(config: &HomeCaConfig, now_secs: u64) -> Result<ShownAuthority, Home
     create(&config.storage).map_err(at(&config.storage))?;
     let authority = Authority::get(config, now_secs)?;
     let purpose = purpose(config, &authority);
-    if !is_current(config, &purpose, now_secs)? {
+    let can_issue = now_secs < authority.validity.not_after;
+    if can_issue && !is_current(config, &purpose, now_secs)? {
         authority.issue(config, &purpose, now_secs)?;
         tracing::info!(
             names = shown_names(config),
@@ -279,7 +306,8 @@ impl Authority {
             addresses: &config.addresses,
             public: &public,
             serial: serial(),
-            not_before: (now_secs - EARLY_SECS).max(self.validity.not_before),
+            // If the authority is not valid yet, some devices accept the certificate nevertheless.
+            not_before: now_secs - EARLY_SECS,
             not_after: (now_secs + CERTIFICATE_SECS).min(self.validity.not_after),
         };
         let own = issue(&facts, Issuer { subject: &issuer, key: &self.key })?;
@@ -297,6 +325,7 @@ impl Authority {
             file: config.authority(),
             pem: pem("CERTIFICATE", &self.own).to_string(),
             sha256: self.sha256(),
+            not_before: self.validity.not_before,
             not_after: self.validity.not_after,
         }
     }

@@ -330,6 +330,37 @@ fn a_wildcard_is_proven_by_records_in_a_hosted_zone_that_go_afterwards() {
 }
 
 #[test]
+fn records_of_an_attempt_that_a_crash_ended_go_after_the_next_start() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let (tls, dns) = (free_address(), site.dns);
+    let pid = Arc::new(Mutex::new(String::new()));
+    let killed = pid.clone();
+    let look = move |sought: &Sought| {
+        let is_shown = look_by_dns(dns, sought);
+        let pid = killed.lock().unwrap().clone();
+        is_shown && !Command::new("kill").args(["-KILL", &pid]).status().unwrap().success()
+    };
+    let authority = RunningAuthority::looking(look, &[]);
+    let zone = hosted(&site, "");
+    let settings =
+        |directory: &str| format!("directory = \"{directory}\"\nchallenge = \"dns-01\"\n{zone}");
+    configure(&site, &upstream, tls, &settings(&authority.directory()));
+    let mut locked = pid.lock().unwrap();
+    let server = site.start();
+    *locked = server.id().to_string();
+    drop(locked);
+    assert_eq!(server.wait().0, None, "killed");
+
+    // No attempt of this server gets as far as to publish records.
+    let nobody = format!("https://{}/directory", free_address());
+    configure(&site, &upstream, tls, &settings(&nobody));
+    let mut server = site.start();
+    wait_for(&mut server, "removed the proof for dns.example");
+    assert_eq!(texts(dns, "dns.example"), [""; 0]);
+    server.stop();
+}
+
+#[test]
 fn a_wildcard_is_proven_by_updates_of_another_server_once_the_key_is_right() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let (tls, dns) = (free_address(), free_address());

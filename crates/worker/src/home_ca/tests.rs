@@ -150,3 +150,38 @@ fn a_wrong_clock_issues_nothing() {
     let late = NOW + AUTHORITY_SECS - DAY_SECS;
     assert!(home_ca.look(Some(&config), late).is_some_and(|fault| fault.contains("expire")));
 }
+
+/// Returns the first and the last second in which the certificate of the server is valid.
+fn life(config: &HomeCaConfig) -> [u64; 2] {
+    let text = fs::read(config.certificate()).unwrap();
+    let validity = Certificate::read(&text, &text, &[]).unwrap().validity().unwrap();
+    [validity.not_before, validity.not_after]
+}
+
+#[test]
+fn an_authority_of_a_clock_ahead_still_issues_valid_certificates_with_a_warning() {
+    let scratch = Scratch::new("ahead");
+    let (config, home_ca) = (scratch.config(), HomeCa::default());
+    let ahead = NOW + 3 * 365 * DAY_SECS;
+    assert_eq!(home_ca.look(Some(&config), ahead), None);
+    let early = home_ca.look(Some(&config), NOW).unwrap();
+    assert!(early.contains("is valid from 2029-"), "{early}");
+    assert_eq!(life(&config), [NOW - EARLY_SECS, NOW + CERTIFICATE_SECS]);
+    let issued = fs::read(config.certificate()).unwrap();
+    assert_eq!(home_ca.look(Some(&config), NOW + 2 * LOOK_SECS), Some(early));
+    assert_eq!(fs::read(config.certificate()).unwrap(), issued);
+    // The remedy of the warning.
+    fs::remove_file(config.authority()).unwrap();
+    assert_eq!(home_ca.look(Some(&config), NOW + 4 * LOOK_SECS), None);
+    assert!(is_accepted(&config, "avocet.home.arpa", NOW + 4 * LOOK_SECS));
+}
+
+#[test]
+fn an_expired_authority_issues_nothing() {
+    let scratch = Scratch::new("expired");
+    let config = scratch.config();
+    keep(&config, NOW).unwrap();
+    let issued = fs::read(config.certificate()).unwrap();
+    keep(&config, NOW + AUTHORITY_SECS + 2 * DAY_SECS).unwrap();
+    assert_eq!(fs::read(config.certificate()).unwrap(), issued);
+}

@@ -1,10 +1,13 @@
 //! Proofs in zones: TXT records at `_acme-challenge` (RFC 8555 §8.4).
 //!
 //! In a hosted zone, a record is added with the same steps as by an UPDATE: serial, journal,
-//! signatures, NOTIFY. The first record of a name replaces records that an interrupted attempt
-//! left, such as after the server was killed. In a zone of another server, other records stay: they
-//! may be proofs of other servers with the same name.
+//! signatures, NOTIFY. The first record of a name replaces other records of the name. In a zone of
+//! another server, other records stay: they may be proofs of other servers with the same name.
+//!
+//! A file lists the records from before they are published until they are removed. Records that an
+//! interrupted attempt left, such as after the server was killed, are removed after the next start.
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -18,6 +21,7 @@ use avocet_zone::{HostedZone, RrsetAction, RrsetEdit, ZoneEdits, apply_rrset_edi
 use thiserror::Error;
 
 use super::spread::{self, MAX_SERVERS, ProofPause};
+use super::store::{AcmeStore, StoredProof};
 use super::update::{EXCHANGE_TIME, RecordChange, TextRecord, UpdateClient, UpdateFault};
 use crate::running::Running;
 use crate::running::updates::changed;
@@ -45,13 +49,18 @@ pub(super) enum RecordFault {
     Update(#[from] UpdateFault),
     #[error("the server {0} of the zone {1} does not have the record in time")]
     Lagging(SocketAddr, String),
+    #[error("cannot write {0}: {1}")]
+    Disk(String, io::Error),
 }
 
 /// The records that are published.
 pub(super) struct ProofRecords<'r> {
     running: &'r Running,
     config: &'r AcmeConfig,
+    store: AcmeStore,
     shown: Vec<ShownRecord>,
+    /// The records of earlier attempts that could not be removed so far.
+    left: Vec<ShownRecord>,
 }
 
 struct ShownRecord {
@@ -64,6 +73,29 @@ struct ShownRecord {
 }
 
 impl ShownRecord {
+    /// Makes the record that proves control of a name; `None` if the name or the text is invalid.
+    fn of(name: &str, text: &str) -> Option<Self> {
+        let owner = FoldedNameBuf::from_wire(&typed_name(&proof_owner(name)).ok()?).ok()?;
+        let len = u8::try_from(text.len()).ok()?;
+        let data = [&[len][..], text.as_bytes()].concat().into();
+        Some(Self { name: name.to_owned(), owner, data, elsewhere: None })
+    }
+
+    fn read(stored: &StoredProof) -> Option<Self> {
+        let record = Self::of(&stored.name, &stored.text)?;
+        let Some(zone) = &stored.zone else { return Some(record) };
+        let zone = FoldedNameBuf::from_wire(&typed_name(zone).ok()?).ok()?;
+        Some(Self { elsewhere: Some(zone), ..record })
+    }
+
+    fn stored(&self) -> StoredProof {
+        StoredProof {
+            name: self.name.clone(),
+            text: String::from_utf8_lossy(&self.data[1..]).into_owned(),
+            zone: self.elsewhere.map(|zone| zone.to_string()),
+        }
+    }
+
     fn text(&self) -> TextRecord<'_> {
         TextRecord { owner: self.owner.view(), ttl_secs: TTL_SECS, data: &self.data }
     }
@@ -71,7 +103,16 @@ impl ShownRecord {
 
 impl<'r> ProofRecords<'r> {
     pub(super) fn of(running: &'r Running, config: &'r AcmeConfig) -> Self {
-        Self { running, config, shown: Vec::new() }
+        let store = AcmeStore::at(&config.storage);
+        let left = store.proofs().iter().filter_map(ShownRecord::read).collect();
+        Self { running, config, store, shown: Vec::new(), left }
+    }
+
+    /// Removes the records that earlier attempts left. Returns whether records remain, because they
+    /// cannot be removed now.
+    pub(super) fn clear_left(&mut self) -> bool {
+        self.clear();
+        !self.left.is_empty()
     }
 
     /// Publishes the record of a proof, and waits until the servers of its zone have it.
@@ -82,13 +123,7 @@ impl<'r> ProofRecords<'r> {
         if !self.config.names.iter().any(is_wanted) {
             return Err(unasked());
         }
-        let wire = typed_name(&proof_owner(name)).map_err(|_| unasked())?;
-        let owner = FoldedNameBuf::from_wire(&wire).map_err(|_| unasked())?;
-        let text = proof.record();
-        let mut data = vec![text.len() as u8];
-        data.extend_from_slice(text.as_bytes());
-        let name = name.to_owned();
-        let one = ShownRecord { name, owner, data: data.into(), elsewhere: None };
+        let one = ShownRecord::of(name, &proof.record()).ok_or_else(unasked)?;
         let snapshot = self.running.shared.snapshot();
         let is_hosted = AcmeConfig::proof_zone(&snapshot.config.zones, &one.name).is_ok();
         // The proof may take minutes, and must not keep a replaced configuration in memory.
@@ -102,6 +137,7 @@ impl<'r> ProofRecords<'r> {
     fn put_hosted(&mut self, one: ShownRecord) -> Result<(), RecordFault> {
         let is_first = self.shown.iter().all(|other| other.name != one.name);
         let action = if is_first { RrsetAction::Replace } else { RrsetAction::Add };
+        self.store_with(Some(&one))?;
         let has_secondaries = self.change(&one, action)?;
         self.shown.push(one);
         if has_secondaries {
@@ -120,6 +156,7 @@ impl<'r> ProofRecords<'r> {
         let client = UpdateClient { to: server, time: EXCHANGE_TIME, is_closed: &is_closed };
         let zone = client.zone_of(one.owner.view())?;
         one.elsewhere = Some(zone);
+        self.store_with(Some(&one))?;
         let changed = client.change(zone.view(), &one.text(), RecordChange::Add);
         let pause = &mut |time| super::wait(self.running, self.config, time);
         let result = match changed {
@@ -155,20 +192,53 @@ impl<'r> ProofRecords<'r> {
         lagging.map_or(Ok(()), |server| Err(RecordFault::Lagging(server, zone.to_string())))
     }
 
+    /// Stores which records may be published, with one that is about to be.
+    fn store_with(&self, next: Option<&ShownRecord>) -> Result<(), RecordFault> {
+        let records = self.left.iter().chain(&self.shown).chain(next);
+        let stored: Vec<_> = records.map(ShownRecord::stored).collect();
+        let path = || self.config.storage.display().to_string();
+        self.store.put_proofs(&stored).map_err(|error| RecordFault::Disk(path(), error))
+    }
+
     /// Removes the records.
     pub(super) fn clear(&mut self) {
-        for one in std::mem::take(&mut self.shown) {
-            let removed = match (one.elsewhere, &self.config.update) {
-                (Some(zone), Some(to)) => {
-                    let client = UpdateClient { to, time: EXCHANGE_TIME, is_closed: &|| false };
-                    let removed = client.change(zone.view(), &one.text(), RecordChange::Remove);
-                    removed.map_err(RecordFault::from)
-                }
-                _ => self.change(&one, RrsetAction::Remove).map(drop),
-            };
-            if let Err(fault) = removed {
-                tracing::warn!("the proof for {} stays in its zone: {fault}", one.name);
+        let left = std::mem::take(&mut self.left);
+        let shown = std::mem::take(&mut self.shown);
+        if left.is_empty() && shown.is_empty() {
+            return;
+        }
+        for one in left {
+            let name = one.name.clone();
+            if self.remove_or_keep(one) {
+                tracing::info!("removed the proof for {name}, which an interrupted attempt left");
             }
+        }
+        for one in shown {
+            self.remove_or_keep(one);
+        }
+        if let Err(fault) = self.store_with(None) {
+            tracing::warn!("{fault}");
+        }
+    }
+
+    /// Removes a record, or keeps it for a later attempt. Returns whether it was removed.
+    fn remove_or_keep(&mut self, one: ShownRecord) -> bool {
+        let Err(fault) = self.remove(&one) else { return true };
+        tracing::warn!("the proof for {} stays in its zone: {fault}", one.name);
+        // A zone that is no longer hosted has no record.
+        if !matches!(fault, RecordFault::Zone(_)) {
+            self.left.push(one);
+        }
+        false
+    }
+
+    fn remove(&self, one: &ShownRecord) -> Result<(), RecordFault> {
+        match (one.elsewhere, &self.config.update) {
+            (Some(zone), Some(to)) => {
+                let client = UpdateClient { to, time: EXCHANGE_TIME, is_closed: &|| false };
+                Ok(client.change(zone.view(), &one.text(), RecordChange::Remove)?)
+            }
+            _ => self.change(one, RrsetAction::Remove).map(drop),
         }
     }
 

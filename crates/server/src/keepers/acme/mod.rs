@@ -30,6 +30,7 @@ use thiserror::Error;
 use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::running::renewals::ShownRenewal;
+use dns01::ProofRecords;
 use store::{AcmeStore, StoredState};
 use world::RunningWorld;
 
@@ -43,6 +44,8 @@ const WINDOW_RETRY_SECS: u64 = 21_600;
 /// suggests. Without this minimum, an authority that suggests a past time for each new certificate
 /// would be asked for one certificate after another.
 const SUGGESTED_AFTER_SECS: u64 = 86_400;
+/// Time between two attempts to remove the proofs that an interrupted attempt left.
+const LEFT_RETRY: Duration = Duration::from_secs(3_600);
 /// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that renews the certificate of [acme], see the log; \
                      restart the server";
@@ -94,6 +97,8 @@ struct Current {
     state: StoredState,
     /// The Unix second of the next request for the renewal window.
     window_due: u64,
+    /// The time to look for proofs that an interrupted attempt left; `None` if there are none.
+    left_due: Option<Instant>,
 }
 
 struct Renewer {
@@ -121,6 +126,8 @@ impl Renewer {
         }
         let Some(current) = &mut self.current else { return };
         let now = wall_secs();
+        current.follow_clock(now);
+        current.clear_left(&self.running);
         let is_asked = self.running.acme.take_order();
         if is_asked || now >= current.state.next_attempt {
             current.attempt(&self.running, now);
@@ -143,7 +150,28 @@ impl Current {
         } else if !store.has_certificate() && state.failures == 0 {
             state.next_attempt = 0;
         }
-        Self { config: config.clone(), store, state, window_due: 0 }
+        let left_due = Some(Instant::now());
+        Self { config: config.clone(), store, state, window_due: 0, left_due }
+    }
+
+    /// Plans the next attempt again if the clock was set back since the last one. The planned time
+    /// may be years away.
+    fn follow_clock(&mut self, now: u64) {
+        if self.state.follow_clock(now, draw()) {
+            tracing::info!(
+                "the clock was set back: the renewal of the certificate is planned again"
+            );
+            self.window_due = 0;
+            self.save();
+        }
+    }
+
+    /// Removes the proofs that an interrupted attempt left, if it is time to look for them.
+    fn clear_left(&mut self, running: &Running) {
+        if self.left_due.is_some_and(|due| due <= Instant::now()) {
+            let remain = ProofRecords::of(running, &self.config).clear_left();
+            self.left_due = remain.then(|| Instant::now() + LEFT_RETRY);
+        }
     }
 
     /// Tries to obtain a certificate, and stores the time of the next attempt.
@@ -154,6 +182,7 @@ impl Current {
             "asking for a certificate"
         );
         self.state.last_attempt = Some(now);
+        self.left_due = Some(Instant::now() + LEFT_RETRY);
         // An attempt takes up to some minutes.
         running.acme.show(Some(ShownRenewal { next_attempt: now, ..self.shown() }));
         match self.obtain(running) {

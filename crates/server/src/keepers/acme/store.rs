@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use avocet_acme::schedule::{self, FIRST_RETRY_SECS, Life};
 use avocet_acme::{Account, AccountKey};
 use avocet_config::acme::AcmeConfig;
 use avocet_nameserver::disk;
@@ -38,9 +39,43 @@ pub(super) struct StoredState {
     pub(super) life: Option<[u64; 2]>,
 }
 
+impl StoredState {
+    /// Plans the next attempt again if the clock was set back since the last one, because a planned
+    /// time may be years away. A valid certificate is renewed as if its attempt had succeeded.
+    /// Returns whether the clock was set back.
+    pub(super) fn follow_clock(&mut self, now: u64, draw: f64) -> bool {
+        if !self.last_attempt.is_some_and(|last| last > now + FIRST_RETRY_SECS) {
+            return false;
+        }
+        self.last_attempt = None;
+        self.last_success = self.last_success.filter(|last| *last <= now);
+        let valid = self.life.filter(|[from, to]| (*from..=*to).contains(&now));
+        let renewal = valid.map(|[not_before, not_after]| {
+            schedule::renewal(Life { not_before, not_after }, None, draw)
+        });
+        self.next_attempt = renewal.unwrap_or(0);
+        if self.next_attempt > now {
+            (self.failures, self.last_error) = (0, None);
+        }
+        true
+    }
+}
+
 /// Returns the settings that determine the contents of a certificate.
 pub(super) fn settings(config: &AcmeConfig) -> String {
     format!("{} {}", config.directory, config.names.join(" "))
+}
+
+/// A record that proves control of a name, from before it is published until it is removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct StoredProof {
+    /// The domain name for which the record proves control.
+    pub(super) name: String,
+    /// The text of the record.
+    pub(super) text: String,
+    /// The zone of another server in which the record is; `None` for a hosted zone.
+    pub(super) zone: Option<String>,
 }
 
 /// The file of the account.
@@ -89,6 +124,16 @@ impl AcmeStore {
     pub(super) fn put_state(&self, state: &StoredState) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(state)?;
         disk::replace(&self.path("state.json"), &[&text, b"\n"])
+    }
+
+    /// Returns the records that may be published; none if the file is missing or damaged.
+    pub(super) fn proofs(&self) -> Vec<StoredProof> {
+        self.read("proofs.json").unwrap_or_default()
+    }
+
+    pub(super) fn put_proofs(&self, proofs: &[StoredProof]) -> io::Result<()> {
+        let text = serde_json::to_vec_pretty(proofs)?;
+        disk::replace(&self.path("proofs.json"), &[&text, b"\n"])
     }
 
     /// Returns the stored account at an authority; `None` if there is none.
@@ -205,5 +250,31 @@ mod tests {
         AcmeStore::at(&scratch.0).create().unwrap();
         let mode = std::fs::metadata(&scratch.0).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_does_not_put_off_the_next_attempt() {
+        const DAY: u64 = 86_400;
+        let (now, ahead) = (20_000 * DAY, 21_000 * DAY);
+        let check = |life: Option<[u64; 2]>, failures: u32, expected: (u64, u32)| {
+            let last_error = Some("is the clock of this host right?".to_owned());
+            let mut state = StoredState {
+                next_attempt: ahead + 600,
+                last_attempt: Some(ahead),
+                last_success: life.map(|_| ahead),
+                failures,
+                last_error,
+                life,
+                ..StoredState::default()
+            };
+            assert!(!state.follow_clock(ahead - 1, 0.0), "a small step");
+            assert!(state.follow_clock(now, 0.0));
+            assert_eq!((state.next_attempt, state.failures), expected, "{life:?}");
+            assert!(!state.follow_clock(now, 0.0), "once");
+        };
+        check(None, 3, (0, 3));
+        check(Some([now - DAY, now + 89 * DAY]), 1, (now + 59 * DAY, 0));
+        // Valid according to the wrong clock only.
+        check(Some([ahead, ahead + 90 * DAY]), 0, (0, 0));
     }
 }
