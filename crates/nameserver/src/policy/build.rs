@@ -231,7 +231,7 @@ impl Policy {
         let other_origins = others.iter().map(origins).collect();
         let rebinding =
             config.rebinding.as_ref().map(|names| Exceptions::of(names.iter().cloned()));
-        let places = places(config, parts.lists.as_deref());
+        let ListPlaces { of_lists: places, has_stand_ins } = places(config, parts.lists.as_deref());
         let in_force = in_force(&clients, &places);
         let zones = zone_lists(parts.lists.as_deref(), &places);
         let rule_names = program.rules().iter().map(|rule| rule.name.as_str());
@@ -252,6 +252,7 @@ impl Policy {
             limiter: parts.limiter.clone(),
             counted: parts.counts.places(config, zones.iter().copied(), rule_names),
             places,
+            has_stand_ins,
             counts: parts.counts.clone(),
             clients,
             program,
@@ -313,11 +314,37 @@ fn add_tests_of_zones(tests: &mut Vec<ClientTest>, lists: Option<&Lists>) {
     }
 }
 
-/// Returns the index in the configuration of each compiled list; `None` for a deleted list. The
-/// configuration may be newer than the compiled lists: lists are matched by name, or by source if
-/// they were renamed. New lists wait for the next compilation.
-fn places(config: &PolicyConfig, lists: Option<&Lists>) -> Vec<Option<usize>> {
+/// The places of compiled lists in a configuration that may be newer.
+struct ListPlaces {
+    /// The index in the configuration of each compiled list; `None` for a deleted list.
+    of_lists: Vec<Option<usize>>,
+    /// Whether a deleted list has the place of a new list.
+    has_stand_ins: bool,
+}
+
+/// Returns the places of the compiled lists. Lists are matched by name, or by source if they were
+/// renamed. New lists wait for the next compilation. Until then, deleted lists have the places of
+/// new lists of their kind: if one list replaces another, no name passes that both lists block.
+fn places(config: &PolicyConfig, lists: Option<&Lists>) -> ListPlaces {
     let made = lists.map_or(&[][..], |lists| &lists.making().lists);
+    let mut of_lists = known_places(config, made);
+    let is_new = |place: &usize| !of_lists.contains(&Some(*place));
+    let mut new: Vec<usize> = (0..config.lists.len()).filter(is_new).collect();
+    let mut has_stand_ins = false;
+    for (one, place) in made.iter().zip(&mut of_lists).filter(|(_, place)| place.is_none()) {
+        let alike = |place: &usize| one.has_kind_of(&config.lists[*place]);
+        let Some(at) = new.iter().position(alike) else { continue };
+        *place = Some(new[at]);
+        has_stand_ins = true;
+        // Each deleted list has its own new list, except if there are more deleted lists.
+        if new[at + 1..].iter().any(alike) {
+            new.remove(at);
+        }
+    }
+    ListPlaces { of_lists, has_stand_ins }
+}
+
+fn known_places(config: &PolicyConfig, made: &[Compiled]) -> Vec<Option<usize>> {
     let is_made = |name: &str| made.iter().any(|one| one.name == name);
     let place = |one: &Compiled| {
         let mut all = config.lists.iter();
@@ -427,17 +454,38 @@ mod tests {
         let text = |_: &ListConfig| Result::Ok(Some(Cursor::new("ads.example\n")));
         let made = from_texts(&lists(&format!("{ads}{own}")), [1; 32], text).unwrap();
         let check = |text: String, expected: [Option<usize>; 2]| {
-            assert_eq!(places(&lists(&text), made.as_ref()), expected, "{text}");
+            let places = places(&lists(&text), made.as_ref());
+            assert_eq!(places.of_lists, expected, "{text}");
+            assert!(!places.has_stand_ins, "{text}");
         };
         check(format!("{ads}{own}"), [Some(0), Some(1)]);
         check(format!("{own}{ads}"), [Some(1), Some(0)]);
         let renamed = ads.replace("\"ads\"", "\"advertising\"");
         check(format!("{renamed}{own}"), [Some(0), Some(1)]);
         check(format!("{own}{renamed}"), [Some(1), Some(0)]);
-        // A list keeps its place if only its name changes, but not if its text changes, or the
-        // settings by which the text is read.
-        check(renamed.replace("/ads", "/more") + own, [None, Some(1)]);
+        // A list keeps its place if only its name changes, but not if its kind changes.
         check(format!("{renamed}kind = \"allow\"\n{own}"), [None, Some(1)]);
         check(own.to_owned(), [None, Some(0)]);
+    }
+
+    #[test]
+    fn a_deleted_list_stays_in_place_of_a_new_one_until_that_is_compiled() {
+        let list = |name: &str, kind: &str| {
+            format!("[[list]]\nname = \"{name}\"\nfile = \"{name}.txt\"\nkind = \"{kind}\"\n")
+        };
+        let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| list(name, "block"));
+        let text = |_: &ListConfig| Result::Ok(Some(Cursor::new("ads.example\n")));
+        let made = from_texts(&lists(&format!("{a}{b}")), [1; 32], text).unwrap();
+        let check = |text: &[&str], expected: [Option<usize>; 2]| {
+            let places = places(&lists(&text.concat()), made.as_ref());
+            assert_eq!(places.of_lists, expected, "{text:?}");
+            places.has_stand_ins
+        };
+        assert!(check(&[&c, &b], [Some(0), Some(1)]));
+        assert!(check(&[&c, &d], [Some(0), Some(1)]));
+        assert!(check(&[&c], [Some(0), Some(0)]));
+        assert!(check(&[&list("c", "allow"), &b, &d], [Some(2), Some(1)]));
+        assert!(!check(&[&list("c", "allow"), &b], [None, Some(1)]));
+        assert!(!check(&[&a, &b, &c], [Some(0), Some(1)]));
     }
 }

@@ -164,6 +164,11 @@ impl Compiled {
         self.source == source(list) && self.reading == reading(list)
     }
 
+    /// Returns whether a list of the configuration blocks or allows, as this one does.
+    pub fn has_kind_of(&self, list: &ListConfig) -> bool {
+        self.reading.split(' ').next() == reading(list).split(' ').next()
+    }
+
     /// Creates the result for a text with this stamp. `report` is `None` if there was no text.
     pub fn of(list: &ListConfig, report: Option<&Report>, stamp: Option<String>) -> Self {
         Self {

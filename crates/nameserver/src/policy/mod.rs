@@ -60,6 +60,8 @@ pub struct Policy {
     /// The index in the configuration of each compiled list; `None` if the list is no longer
     /// configured.
     places: Vec<Option<usize>>,
+    /// Whether lists that are no longer configured have the places of lists that are not compiled.
+    has_stand_ins: bool,
     /// For each profile, the compiled lists that apply to its clients.
     in_force: Vec<ListSet>,
     /// For each profile, the policy zones that apply to its clients.
@@ -309,6 +311,12 @@ impl Policy {
     /// configured.
     fn place_of(&self, list: ListId) -> Option<usize> {
         self.places.get(list.place()).copied().flatten()
+    }
+
+    /// Returns whether removed lists stay in force because the lists that replace them are not
+    /// compiled yet.
+    pub fn has_stand_ins(&self) -> bool {
+        self.has_stand_ins
     }
 
     /// Returns the client at an address. This function searches and allocates, so it is only for

@@ -31,7 +31,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// Maximum number of texts that are fetched at the same time. Each may have 256 MiB, so there are
 /// only two: one can continue while the server of the other is slow.
 const MAX_PULLS: usize = 2;
-/// Time after which changed texts are compiled, even if other sources are still being fetched.
+/// Time after which changed texts are compiled, even if other sources are still being fetched. Also
+/// the time for which removed lists stay in force until the lists that replace them are fetched.
 const COMPILE_AFTER: Duration = Duration::from_secs(30);
 /// Time after which a failed compilation is tried again.
 const RECOMPILE_AFTER: Duration = Duration::from_secs(60);
@@ -59,6 +60,7 @@ pub(crate) fn start(running: Arc<Running>, store: Store) -> io::Result<()> {
         store,
         watches: HashMap::new(),
         pending: Pending::None,
+        stand_ins_since: None,
         geo: GeoWatch::default(),
     };
     thread::Builder::new().name("lists".to_owned()).spawn(move || work.run()).map(drop)
@@ -92,6 +94,9 @@ struct Work {
     store: Store,
     watches: HashMap<String, FileWatch>,
     pending: Pending,
+    /// The time since which removed lists are in force until the lists that replace them are
+    /// compiled.
+    stand_ins_since: Option<Instant>,
     geo: GeoWatch,
 }
 
@@ -209,7 +214,7 @@ impl Work {
         let (ended, ends) = mpsc::channel();
         // A changed file must not wait for servers.
         let mut changed_since = None;
-        self.go_on(&mut changed_since);
+        self.go_on(&mut changed_since, outcomes);
         let mut went_on = Instant::now();
         thread::scope(|scope| {
             let mut numbers = 0..;
@@ -250,7 +255,7 @@ impl Work {
                     outcomes.insert(list.name, outcome);
                 }
                 if went_on.elapsed() >= TICK {
-                    self.go_on(&mut changed_since);
+                    self.go_on(&mut changed_since, outcomes);
                     self.add_due(&running.shared.snapshot(), &[], &mut due);
                     went_on = Instant::now();
                 }
@@ -258,8 +263,9 @@ impl Work {
         });
     }
 
-    /// Does the work that must not wait for texts of other servers.
-    fn go_on(&mut self, changed_since: &mut Option<Instant>) {
+    /// Does the work that must not wait for texts of other servers. `outcomes` are the results of
+    /// this round.
+    fn go_on(&mut self, changed_since: &mut Option<Instant>, outcomes: &Outcomes) {
         self.geo.look(&self.running);
         let state = self.running.shared.snapshot();
         let has_new_file =
@@ -268,10 +274,25 @@ impl Work {
         let waits = self.pending == Pending::Changed
             && !has_new_file
             && changed_since.is_some_and(|since| since.elapsed() < COMPILE_AFTER);
-        if !waits && self.wants_image(&state) {
+        let waits_for_new = self.waits_for_new_text(&state, outcomes);
+        if !waits && !waits_for_new && self.wants_image(&state) {
             self.make_image(&state);
             *changed_since = None;
         }
+    }
+
+    /// Returns whether to wait for lists that replace removed lists and are still being fetched. A
+    /// compilation without them would end the removed lists, which are in force until then.
+    fn waits_for_new_text(&mut self, state: &Snapshot, outcomes: &Outcomes) -> bool {
+        if !state.policy.as_ref().is_some_and(|policy| policy.has_stand_ins()) {
+            self.stand_ins_since = None;
+            return false;
+        }
+        let is_fetched_now = |list: &ListConfig| {
+            !is_file(list) && self.store.head(list).is_none() && !outcomes.contains_key(&list.name)
+        };
+        self.stand_ins_since.get_or_insert_with(Instant::now).elapsed() < COMPILE_AFTER
+            && state.config.policy.lists.iter().any(is_fetched_now)
     }
 
     /// Records a text that was fetched from other servers.
