@@ -501,6 +501,12 @@ impl Draft {
         lists.map(|list| list.name.clone()).collect()
     }
 
+    /// Returns the policy zones with their own actions, in the order of precedence.
+    pub(crate) fn acting_zones(&self) -> Vec<String> {
+        let is_acting = |list: &&List| list.format == "rpz" && list.purpose == Purpose::Groups;
+        self.lists.iter().filter(is_acting).map(|list| list.name.clone()).collect()
+    }
+
     /// Adds a rule under a unique name.
     pub(crate) fn rule(&mut self, mut rule: Rule) {
         rule.name = self.rule_names.unique(name::slug(&rule.name, "rule"));

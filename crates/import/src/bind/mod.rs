@@ -114,10 +114,12 @@ impl<'r> BindReader<'r> {
         let whole = View::whole(statements, options);
         self.options(&whole, options);
         self.listeners(options);
-        if let Some(statement) = last(options, "forwarders") {
+        let views = self.views(statements, options);
+        let inherits = |view: &View<'_>| view.name.is_none() || view.own("forwarders").is_none();
+        if let Some(statement) = last(options, "forwarders").filter(|_| views.iter().any(inherits))
+        {
             self.forwarders(".", statement, options, &whole);
         }
-        let views = self.views(statements, options);
         let mut accesses = Vec::new();
         let mut built = BuiltZones::default();
         let (mut groups, mut lists, mut known) = (Vec::new(), Vec::new(), Vec::new());
@@ -126,7 +128,7 @@ impl<'r> BindReader<'r> {
                 view.block.iter().filter(|statement| statement.key() == "zone").collect();
             if view.name.is_some() {
                 self.options(view, view.block);
-                if let Some(statement) = last(view.block, "forwarders") {
+                if let Some(statement) = view.own("forwarders") {
                     self.forwarders(".", statement, view.block, view);
                 }
             }

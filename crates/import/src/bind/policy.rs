@@ -38,6 +38,7 @@ impl<'r> BindReader<'r> {
                 );
                 self.draft.note(element, reason);
             }
+            self.note_options_of_policy(element);
             let Some(place) = self.place_of_policy(zone) else { continue };
             let key = format!("{name} {place:?}");
             if let Some((_, list)) = known.iter().find(|(other, _)| *other == key) {
@@ -60,16 +61,30 @@ impl<'r> BindReader<'r> {
                 "max-policy-ttl",
                 "min-update-interval",
                 "min-ns-dots",
-                "nsip-enable",
-                "nsdname-enable",
                 "recursive-only",
                 "add-soa",
             ];
+            self.note_options_of_policy(statement);
             for word in words.into_iter().filter(|word| statement.after(word).is_some()) {
                 self.draft.quiet(format!("response-policy: {word}"));
             }
         }
         names
+    }
+
+    /// Reports the options of a policy zone that have no equivalent.
+    fn note_options_of_policy(&mut self, element: &'r Statement) {
+        for word in ["nsip-enable", "nsdname-enable"] {
+            if element.after(word).is_some_and(|value| matches!(value, "no" | "false" | "0")) {
+                let reason = "the triggers on name servers of the zone have an effect";
+                self.draft.note(element, format!("{word}: {reason}"));
+            }
+        }
+        for word in ["add-soa", "ede", "log", "max-policy-ttl", "min-update-interval"] {
+            if element.after(word).is_some() {
+                self.draft.quiet(format!("response-policy: {word}"));
+            }
+        }
     }
 
     /// Returns the source of a policy zone.

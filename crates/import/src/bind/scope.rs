@@ -21,10 +21,14 @@ pub(super) struct View<'s> {
 }
 
 impl<'s> View<'s> {
-    /// Returns a setting of the view.
+    /// Returns a setting of the view, or else of `options`.
     pub(super) fn find(&self, key: &str) -> Option<&'s Statement> {
-        let own = self.name.and_then(|_| last(self.block, key));
-        own.or_else(|| last(self.options, key))
+        self.own(key).or_else(|| last(self.options, key))
+    }
+
+    /// Returns a setting of the view itself.
+    pub(super) fn own(&self, key: &str) -> Option<&'s Statement> {
+        self.name.and_then(|_| last(self.block, key))
     }
 
     /// Returns a setting of a zone.

@@ -294,6 +294,9 @@ impl<'r> BindReader<'r> {
                 "if the servers fail, so does the query: it is not resolved in another way";
             self.draft.note(first, reason);
         }
+        if statement.block().is_empty() {
+            return self.without_forwarders(zone, place, &origin);
+        }
         if view.name.is_some() {
             if self.draft.forwards.get(zone).is_some_and(|set| set.origin != origin) {
                 let reason = "names have the same servers for all views: those of the first one";
@@ -301,18 +304,7 @@ impl<'r> BindReader<'r> {
             }
             self.draft.note(statement, "it applies to the clients of all views");
         }
-        let remotes = self.remotes(statement);
-        if remotes.is_empty() && statement.block().is_empty() {
-            return match (zone, self.draft.forwards.contains_key(".")) {
-                (".", _) => {}
-                (_, false) => self.draft.exception(zone, &origin),
-                (_, true) => {
-                    let reason = "names below it follow the servers for all names";
-                    self.draft.note(place, reason);
-                }
-            };
-        }
-        for remote in remotes {
+        for remote in self.remotes(statement) {
             let server = match remote.tls() {
                 Some(_) => format!("tls://{}", remote.at),
                 None if remote.at.port() == DNS_PORT => remote.at.ip().to_string(),
@@ -325,6 +317,22 @@ impl<'r> BindReader<'r> {
             self.draft.forward(zone, &server, &origin);
         }
         self.draft.strategy(zone, "fastest");
+    }
+
+    /// Excepts a zone with an empty list of `forwarders` from forwarding, if it is not forwarded by
+    /// another view. `place` is the zone, or the list for all names.
+    fn without_forwarders(&mut self, zone: &str, place: &Statement, origin: &str) {
+        let is_for_all = self.draft.forwards.contains_key(".");
+        if zone != "." && !self.draft.forwards.contains_key(zone) {
+            self.draft.exception(zone, origin);
+        }
+        if is_for_all || self.draft.forwards.get(zone).is_some_and(|one| !one.servers.is_empty()) {
+            let reason = match zone {
+                "." => "the servers for all names apply to the clients of all views",
+                _ => "names below it follow the servers for all names",
+            };
+            self.draft.note(place, reason);
+        }
     }
 
     /// Writes a `[[stub]]` with the servers that a setting lists.

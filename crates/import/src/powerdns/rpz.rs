@@ -164,12 +164,25 @@ pub(super) fn add(
         }
     };
     let purpose = Purpose::Conditions;
+    // A zone before this one decides first about the names on which it acts.
+    let earlier = draft.acting_zones();
     let list = draft.list(&wanted, List { purpose, trust: Trust::Verdicts, ..list });
-    draft.rule(rule(&list, format!("list({list:?})"), origin));
+    let when = std::iter::once(format!("list({list:?})"));
+    let when = when.chain(earlier.iter().map(|earlier| format!("!list({earlier:?})")));
+    draft.rule(rule(&list, when.collect::<Vec<_>>().join(" && "), origin));
+    let what = format!("{origin}: defpol = {policy}");
     if policy != "noaction" {
         draft.note(
-            format!("{origin}: defpol = {policy}"),
+            &what,
             "converted to a rule; names that the zone excepts (rpz-passthru) remain excepted",
         );
+    }
+    let others = "the rule applies to the names of the zone: its triggers on addresses and on name \
+                  servers have no effect";
+    draft.note(&what, others);
+    if !earlier.is_empty() && policy != "noaction" {
+        let reason = "the rule comes before the zones above: what they except (rpz-passthru), or \
+                      decide by address or name server, is not excepted from it";
+        draft.note(what, reason);
     }
 }

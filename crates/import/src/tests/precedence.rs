@@ -103,6 +103,15 @@ fn a_policy_that_replaces_the_actions_of_a_zone_becomes_a_rule() {
             assert!(!imported.config.contains(of_group), "{}", imported.config);
         }
     }
+    let text = "recursor:\n  rpzs: [{name: /r/own.zone}, {name: /r/rpz.zone, defpol: Drop}]\n";
+    let files = Memory::default().with("/r/recursor.yml", text);
+    let imported = run(Origin::Powerdns, "/r/recursor.yml", &files).unwrap();
+    let when = "when = 'list(\"rpz-zone\") && !list(\"own-zone\")'";
+    assert!(imported.config.contains(when), "{}", imported.config);
+    let notes = imported.notes.join("\n");
+    for note in ["its triggers on addresses and on name servers", "comes before the zones above"] {
+        assert!(notes.contains(note), "{notes}");
+    }
     for imported in [lua("defpol=Policy.Custom, defttl=5"), yaml(", defpol: Custom, defttl: 5")] {
         assert!(imported.config.contains("rewrites = true"), "{}", imported.config);
         let notes = imported.notes.join("\n");

@@ -124,7 +124,29 @@ fn names_without_forwarders_are_resolved_where_that_is_possible() {
     bind(zones, &["zone = \"!b.a.example\""], &[]);
     let all = format!("options {{ forward first; forwarders {{ 192.0.2.9; }}; }};\n{zones}");
     let notes = ["zone b.a.example: names below it follow", "forward first: if the servers fail"];
-    bind(&all, &["zone = \".\"\nupstreams = [\"192.0.2.9\"]"], &notes);
+    let found = ["zone = \".\"\nupstreams = [\"192.0.2.9\"]", "zone = \"!b.a.example\""];
+    bind(&all, &found, &notes);
+}
+
+#[test]
+fn views_without_forwarders_do_not_use_those_of_all_views() {
+    let text = |first: &str, second: &str| {
+        format!(
+            "options {{ forwarders {{ 192.0.2.9; }}; }};\n\
+             view a {{ match-clients {{ 10.0.0.0/8; }};\n{first} }};\nview b {{\n{second} }};\n"
+        )
+    };
+    let none = "forwarders { };";
+    let imported = bind(&text(none, none), &[], &[]);
+    assert!(!imported.config.contains("[[forward]]"), "{}", imported.config);
+    let notes = ["forwarders: the servers for all names apply to the clients of all views"];
+    bind(&text(none, ""), &["upstreams = [\"192.0.2.9\"]"], &notes);
+    let imported = bind(
+        &text("forwarders { 192.0.2.8; };", none),
+        &["upstreams = [\"192.0.2.8\"]"],
+        &["forwarders: it applies to the clients of all views", notes[0]],
+    );
+    assert!(!imported.config.contains("192.0.2.9"), "{}", imported.config);
 }
 
 #[test]
