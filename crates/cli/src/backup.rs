@@ -57,6 +57,11 @@ pub(crate) fn make(args: &BackupArgs) -> ExitCode {
     match write(args) {
         Ok(text) => {
             output::note(&text);
+            if let Some(warning) =
+                whereabouts(&args.control).ok().and_then(|at| omitted(&at.directory))
+            {
+                output::note(&warning);
+            }
             ExitCode::SUCCESS
         }
         Err(error) => refuse(&error),
@@ -89,6 +94,21 @@ fn write(args: &BackupArgs) -> Result<String, CommandError> {
     // If this fails, the incomplete file only takes space.
     let _ = fs::remove_file(&beside);
     copied
+}
+
+/// Returns a warning about the state of signed zones in the data directory, which no backup has: an
+/// earlier state of keys would revoke a roll-over that other servers have already seen.
+fn omitted(directory: &Path) -> Option<String> {
+    let keys = directory.join("keys");
+    let is_signing = fs::read_dir(&keys).is_ok_and(|mut entries| entries.next().is_some());
+    is_signing.then(|| {
+        format!(
+            "warning: the backup does not have the keys of signed zones in {}, and not their \
+             serials (*.published, *.ttls) in {}: save these files, too",
+            keys.display(),
+            directory.join("zones").display()
+        )
+    })
 }
 
 /// Copies the lines of a backup.
@@ -186,4 +206,20 @@ fn staged_text(reply: &RestoreStaged) -> String {
         reply.version,
         left_out_text(&reply.left_out)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_without_keys_of_signed_zones_comes_with_a_warning() {
+        let directory = std::env::temp_dir().join(format!("avocet-omitted-{}", std::process::id()));
+        fs::create_dir_all(directory.join("keys")).unwrap();
+        assert_eq!(omitted(&directory), None);
+        fs::create_dir(directory.join("keys/corp.example")).unwrap();
+        let warning = omitted(&directory).unwrap();
+        assert!(warning.contains(directory.join("keys").to_str().unwrap()), "{warning}");
+        fs::remove_dir_all(&directory).unwrap();
+    }
 }

@@ -184,7 +184,7 @@ fn queries(metrics: &mut Exposition, shared: &Shared) {
     let mut family = metrics.family(
         "avocet_rate_limited_total",
         MetricType::Counter,
-        "Responses over the rate limit.",
+        "Responses over the response rate limit.",
     );
     family.sample(&[("action", "drop")], total(shared, |worker| worker.limit_drops.value()));
     family.sample(&[("action", "slip")], total(shared, |worker| worker.limit_slips.value()));
