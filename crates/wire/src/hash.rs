@@ -7,7 +7,7 @@
 //! folds the product. It is not a MAC. An attacker that guesses collisions gains little, because
 //! the buckets of the caches have a fixed number of slots: collisions cost evictions, not time.
 
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::name::MAX_NAME;
 
@@ -103,6 +103,18 @@ pub struct HashKey {
 }
 
 impl HashKey {
+    /// Draws a key for a table of names that others choose. The order and the content of the table
+    /// must not depend on the key.
+    #[must_use]
+    pub fn draw() -> Self {
+        let random = RandomState::new();
+        let mut secret = [0; 32];
+        for (number, word) in secret.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            *word = random.hash_one(number).to_le_bytes();
+        }
+        Self::new(secret)
+    }
+
     /// Creates a key from 32 octets of randomness.
     #[must_use]
     pub fn new(secret: [u8; 32]) -> Self {
@@ -127,6 +139,26 @@ impl HashKey {
             state = self.mix(state, block(bytes, at));
         }
         self.end(state)
+    }
+
+    /// Hashes `bytes` alone, with two multiplications fewer than [`HashKey::hash`].
+    #[inline]
+    #[must_use]
+    pub fn hash_alone(&self, bytes: &[u8]) -> u64 {
+        let [start, _, first, second] = self.words;
+        let mix = |state: u64, [low, high]: [u64; 2]| fold_mul(low ^ first, high ^ second ^ state);
+        let mut state = start.wrapping_mul(bytes.len() as u64 | 1 << 63);
+        // The hash covers the length, so the last block may overlap the previous one.
+        let Some((last, (before, _))) = bytes
+            .last_chunk::<BLOCK>()
+            .map(|last| (last, bytes[..bytes.len() - 1].as_chunks::<BLOCK>()))
+        else {
+            return mix(state, short_block(bytes));
+        };
+        for block in before.iter().chain(std::iter::once(last)) {
+            state = mix(state, halves(u128::from_le_bytes(*block)));
+        }
+        state
     }
 
     /// Extends `hash` by the `len` octets at `at`. So one pass from the root yields the hashes of a
@@ -280,24 +312,13 @@ impl Hasher for NameHasher {
     }
 }
 
-/// Hashes without a secret, for maps whose owner chooses all names in them. Takes two
-/// multiplications fewer than the keyed hash.
+/// Hashes without a secret, with the same result in every process. The author of the octets can
+/// make hashes equal, so tables of names that others choose use [`HashKey::hash_alone`].
 #[inline]
+#[must_use]
 pub fn without_secret(bytes: &[u8]) -> u64 {
-    let [start, .., first, second] = FRACTION_OF_PI;
-    let mix = |state: u64, [low, high]: [u64; 2]| fold_mul(low ^ first, high ^ second ^ state);
-    let mut state = start.wrapping_mul(bytes.len() as u64 | 1 << 63);
-    // The hash covers the length, so the last block may overlap the previous one.
-    let Some((last, (before, _))) = bytes
-        .last_chunk::<BLOCK>()
-        .map(|last| (last, bytes[..bytes.len() - 1].as_chunks::<BLOCK>()))
-    else {
-        return mix(state, short_block(bytes));
-    };
-    for block in before.iter().chain(std::iter::once(last)) {
-        state = mix(state, halves(u128::from_le_bytes(*block)));
-    }
-    state
+    const PUBLIC: HashKey = HashKey { words: FRACTION_OF_PI };
+    PUBLIC.hash_alone(bytes)
 }
 
 /// Constants that keep the words distinct when all octets of the secret are equal, as in tests.
@@ -544,6 +565,19 @@ mod tests {
             .map(|(len, extra)| key.hash(&[0; 64][..len], extra))
             .collect();
         assert_eq!(hashes.len(), 65 * 4);
+    }
+
+    #[test]
+    fn each_drawn_key_gives_other_hashes() {
+        let hashes: std::collections::HashSet<u64> =
+            (0..100).map(|_| HashKey::draw().hash_alone(b"\x07example\x00")).collect();
+        assert_eq!(hashes.len(), 100);
+    }
+
+    #[test]
+    fn the_hash_without_secret_is_the_same_in_every_process() {
+        let name = b"\x03www\x07example\x03net\x00";
+        assert_eq!(without_secret(name), 0x9c5f_fc18_68ad_503a);
     }
 
     #[test]

@@ -5,12 +5,12 @@
 //! few instructions per label. The look-up of a name with three labels whose parent is one of 64
 //! zones takes 140 instructions (`bench/micro`, row "zone lookup").
 
-use crate::{hash, name, short};
+use crate::hash::HashKey;
+use crate::{name, short};
 
 /// A map from folded wire names to values.
 ///
-/// The hash has no secret, because the owner of the map chooses all names in it. A client that only
-/// looks names up cannot make two entries collide.
+/// Each map has its own secret, because others may choose the names in it: a catalog of zones does.
 ///
 /// ```
 /// use avocet_wire::suffix::SuffixMap;
@@ -23,6 +23,7 @@ use crate::{hash, name, short};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SuffixMap<T> {
+    key: HashKey,
     /// A hash table with open addressing, at most half full. A slot has the upper half of the hash,
     /// and the index of the entry plus one.
     slots: Box<[u64]>,
@@ -94,7 +95,7 @@ impl<T> SuffixMap<T> {
 
     #[inline]
     fn find(&self, name: &[u8]) -> Option<&T> {
-        self.entry(name, hash::without_secret(name)).ok().map(|(_, value)| value)
+        self.entry(name, self.key.hash_alone(name)).ok().map(|(_, value)| value)
     }
 
     /// Returns the entry of a name, or the index of the free slot at which its look-up ends.
@@ -120,18 +121,19 @@ impl<T> SuffixMap<T> {
 }
 
 impl<T> FromIterator<(Box<[u8]>, T)> for SuffixMap<T> {
-    /// Builds the map. The first of several values for a name wins.
+    /// Builds the map with a new secret. The first of several values for a name wins.
     fn from_iter<I: IntoIterator<Item = (Box<[u8]>, T)>>(pairs: I) -> Self {
         let pairs: Vec<_> = pairs.into_iter().collect();
         let slots = vec![0; (2 * pairs.len()).next_power_of_two().max(2)].into_boxed_slice();
         let mut map = Self {
+            key: HashKey::draw(),
             slots,
             entries: Vec::with_capacity(pairs.len()),
             lengths: [0; 4],
             shortest: usize::MAX,
         };
         for (name, value) in pairs {
-            let hash = hash::without_secret(&name);
+            let hash = map.key.hash_alone(&name);
             if let Err(free) = map.entry(&name, hash) {
                 map.lengths[name.len() / 64 % 4] |= 1 << (name.len() % 64);
                 map.shortest = map.shortest.min(name.len());
@@ -197,6 +199,25 @@ mod tests {
         check(&of_all, "www.example.", Some((".", 9)));
         let none = SuffixMap::<usize>::default();
         assert!(none.is_empty() && none.get(b"\x00").is_none() && none.nearest(b"\x00").is_none());
+    }
+
+    /// The octets after the counter cancel the multiplication of the hash without a secret, so its
+    /// result does not depend on the counter.
+    #[test]
+    fn names_that_collide_without_a_secret_are_spread() {
+        let names = (0..10_000).map(|number| {
+            let mut name = format!("\x2bx{number:014}").into_bytes();
+            name.extend(b"\xd0\x31\x9f\x29\x22\x38\x09\xa4abcdefghijklmnopqrst\x00");
+            assert_eq!(name.len(), 45);
+            (name.into_boxed_slice(), number)
+        });
+        let map: SuffixMap<usize> = names.collect();
+        let hashes: std::collections::HashSet<u64> =
+            map.iter().map(|(name, _)| crate::hash::without_secret(name)).collect();
+        assert_eq!(hashes.len(), 1, "the names collide without a secret");
+        let longest = map.slots.split(|slot| *slot == 0).map(<[u64]>::len).max();
+        assert!(longest < Some(500), "{longest:?} slots in a row are filled");
+        assert!(map.iter().all(|(name, number)| map.get(name) == Some(number)));
     }
 
     #[test]

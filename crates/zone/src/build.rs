@@ -12,9 +12,8 @@ use avocet_wire::{FoldedName, FoldedNameBuf, NameBuf, Rtype};
 
 use crate::check::{self, PendingTarget};
 use crate::fault::{EntryPlace, Faults, ZoneProblem};
-use crate::tree::{
-    Denial, Flags, HostedZone, MAX_SET_OCTETS, Nsec3Chain, RECORD_HEAD, SET_HEAD, slots_of,
-};
+use crate::node_index::NodeIndex;
+use crate::tree::{Denial, Flags, HostedZone, MAX_SET_OCTETS, Nsec3Chain, RECORD_HEAD, SET_HEAD};
 
 /// Maximum number of records of a zone. A record number has 32 bits, so this limit leaves room.
 pub const MAX_HOSTED_RECORDS: u32 = 1 << 30;
@@ -484,11 +483,11 @@ impl<'b> Planting<'b> {
             self.faults.error(whole, ZoneProblem::TooLarge);
             return None;
         }
-        let slots = slots_of(&self.block, &self.nodes);
+        let index = NodeIndex::of(&self.block, &self.nodes);
         let mut zone = HostedZone {
             apex: self.staged.apex,
             block: self.block.into_boxed_slice(),
-            slots,
+            index,
             denial: Denial::None,
             records: self.kept,
             names: self.nodes.len() as u32,

@@ -51,6 +51,7 @@ mod fault;
 mod find;
 mod flatten;
 mod journal;
+mod node_index;
 mod online;
 mod outbound;
 pub mod pool;

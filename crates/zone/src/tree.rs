@@ -16,9 +16,10 @@ use std::sync::{Arc, OnceLock};
 
 use avocet_dnssec::signing::SigningKey;
 use avocet_wire::canonical::compare_names;
-use avocet_wire::{FoldedName, FoldedNameBuf, Rtype, hash, short};
+use avocet_wire::{FoldedName, FoldedNameBuf, Rtype};
 
 use crate::change::ZoneChange;
+use crate::node_index::NodeIndex;
 use crate::signature_cache::SignatureCache;
 
 /// Number of octets of a record before its data.
@@ -31,10 +32,6 @@ pub(crate) const MAX_SET_OCTETS: usize = 65_535 - 512;
 pub(crate) const MAX_SIGNABLE_OCTETS: usize = MAX_SET_OCTETS - (4 << 10);
 /// Number of octets of an RRset before its records.
 pub(crate) const SET_HEAD: usize = 10;
-/// The ratio of slots of the hash table to nodes. A quarter of the slots stays free, as open
-/// addressing requires.
-const SLOTS: (usize, usize) = (4, 3);
-
 /// Properties of a node, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Flags(pub(crate) u8);
@@ -60,9 +57,7 @@ impl Flags {
 pub struct HostedZone {
     pub(crate) apex: FoldedNameBuf,
     pub(crate) block: Box<[u8]>,
-    /// The hash table of nodes. Each slot has the upper half of the hash of a name, and the offset
-    /// of the node plus one; an empty slot is 0.
-    pub(crate) slots: Box<[u64]>,
+    pub(crate) index: NodeIndex,
     pub(crate) denial: Denial,
     pub(crate) records: u32,
     pub(crate) names: u32,
@@ -165,7 +160,7 @@ impl HostedZone {
             Denial::Nsec3(chain) => size_of_val(&*chain.hashes) + chain.salt.len(),
         };
         let changes: usize = self.changes.iter().map(|change| change.octets()).sum();
-        size_of::<Self>() + self.block.len() + size_of_val(&*self.slots) + denial + changes
+        size_of::<Self>() + self.block.len() + self.index.octets() + denial + changes
     }
 
     /// Returns the serial of the SOA record.
@@ -214,22 +209,7 @@ impl HostedZone {
     /// Returns the node of a folded name; `None` if the zone does not have the name.
     #[inline]
     pub(crate) fn node(&self, name: &[u8]) -> Option<Node<'_>> {
-        let hash = hash::without_secret(name);
-        let mut at = first_slot(hash, self.slots.len());
-        loop {
-            // The loop ends because a quarter of the slots is free.
-            let slot = *self.slots.get(at)?;
-            if slot == 0 {
-                return None;
-            }
-            if (slot ^ hash) >> 32 == 0 {
-                let node = Node { block: &self.block, at: (slot as u32 - 1) as usize };
-                if short::same(node.name().wire(), name) {
-                    return Some(node);
-                }
-            }
-            at = if at + 1 == self.slots.len() { 0 } else { at + 1 };
-        }
+        self.index.find(&self.block, name)
     }
 
     /// Returns the node at this offset.
@@ -349,26 +329,4 @@ impl<'z> Iterator for HostedRecords<'z> {
         let rtype = Rtype(u16::from_be_bytes([high, low]));
         Some(HostedRecord { rtype, ttl_secs: u32::from_be_bytes([a, b, c, d]), rdata })
     }
-}
-
-/// Returns the slot at which the search for a hash begins.
-#[inline]
-fn first_slot(hash: u64, slots: usize) -> usize {
-    (((hash & 0xffff_ffff) * slots as u64) >> 32) as usize
-}
-
-/// Builds the hash table of the nodes at these offsets.
-pub(crate) fn slots_of(block: &[u8], nodes: &[u32]) -> Box<[u64]> {
-    let (filled, of) = SLOTS;
-    let mut slots = vec![0_u64; nodes.len() * filled / of + 1].into_boxed_slice();
-    for &at in nodes {
-        let node = Node { block, at: at as usize };
-        let hash = hash::without_secret(node.name().wire());
-        let mut slot = first_slot(hash, slots.len());
-        while slots[slot] != 0 {
-            slot = if slot + 1 == slots.len() { 0 } else { slot + 1 };
-        }
-        slots[slot] = hash & !0xffff_ffff | u64::from(at + 1);
-    }
-    slots
 }

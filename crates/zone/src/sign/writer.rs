@@ -13,9 +13,10 @@ use avocet_wire::{FoldedName, Rtype, hash};
 
 use super::chain::{Chain, HashedName, Links, NodeKind, append_types, hash_owner, kind_of};
 use super::{CDNSKEY, CDS, Head, INCEPTION_SECS, SignFault, SignedZone, Signing, own_sets};
+use crate::node_index::NodeIndex;
 use crate::tree::{
     Denial, Flags, HostedRecords, HostedSet, HostedZone, MAX_SET_OCTETS, Node, Nsec3Chain,
-    RECORD_HEAD, SET_HEAD, slots_of,
+    RECORD_HEAD, SET_HEAD,
 };
 
 /// Number of nodes for which it is worth starting another thread.
@@ -499,7 +500,7 @@ impl Assembly {
 
     fn finish(self, source: &HostedZone) -> Result<Written, SignFault> {
         let NodePage { block, nodes, nsec, nsec3, records, made, kept, earliest_secs } = self.all;
-        let slots = slots_of(&block, &nodes);
+        let index = NodeIndex::of(&block, &nodes);
         let denial = if nsec3.is_empty() {
             Denial::Nsec(nsec.into())
         } else {
@@ -509,7 +510,7 @@ impl Assembly {
         let zone = HostedZone {
             apex: source.apex().to_buf(),
             block: block.into_boxed_slice(),
-            slots,
+            index,
             denial,
             records,
             names: nodes.len() as u32,
