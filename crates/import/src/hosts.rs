@@ -12,15 +12,18 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Inserts the names without a dot, completed by `domain`, before all other names. Servers that
+    /// Inserts each name without a dot, completed by `domain`, before this name. Servers that
     /// expand names use the same order.
     pub(crate) fn expand(&mut self, domain: Option<&str>) {
         let Some(domain) = domain else {
             return;
         };
-        let short = self.names.iter().filter(|name| !name.contains('.') && !is_loopback(name));
-        let full: Vec<String> = short.map(|name| format!("{name}.{domain}")).collect();
-        self.names.splice(0..0, full);
+        for name in std::mem::take(&mut self.names) {
+            if !name.contains('.') && !is_loopback(&name) {
+                self.names.push(format!("{name}.{domain}"));
+            }
+            self.names.push(name);
+        }
     }
 }
 

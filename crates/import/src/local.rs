@@ -37,22 +37,18 @@ pub(crate) fn apply(draft: &mut Draft) {
 }
 
 /// Adds a rule for address queries of names without a dot, except for those with their own records
-/// or servers.
+/// or servers, and for `localhost`, which the server answers itself (RFC 6761 §6.3).
 fn dotless(draft: &mut Draft, rule: impl FnOnce(String) -> Rule, origin: &str) {
     let excepted = excepted(draft, |name| !name.contains('.') && name != ".");
-    let but = if excepted.is_empty() {
-        String::new()
-    } else {
-        format!(" && !({})", excepted.join(" || "))
-    };
-    let when = format!("qname.levels() == 1 && qtype in [\"A\", \"AAAA\"]{but}");
+    let but = excepted.join(" || ");
+    let when = format!("qname.levels() == 1 && qtype in [\"A\", \"AAAA\"] && !({but})");
     if when.len() > MAX_EXPRESSION {
         return draft.note(origin, "too many names for a rule; the others are forwarded");
     }
     draft.rule(rule(when));
 }
 
-/// Returns the conditions that exclude names with their own records or servers.
+/// Returns the conditions that exclude `localhost`, and names with their own records or servers.
 fn excepted(draft: &Draft, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let owners = draft.records.owners();
     let (wildcards, owners): (Vec<&str>, Vec<&str>) = owners
@@ -63,9 +59,9 @@ fn excepted(draft: &Draft, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let zones = draft.forwards.keys().map(String::as_str).filter(|zone| is_wanted(zone));
     let mut tests: Vec<String> =
         wildcards.chain(zones).map(|name| format!("qname.under(\"{name}\")")).collect();
-    if !owners.is_empty() {
-        let names: Vec<String> = owners.iter().map(|owner| format!("\"{owner}\"")).collect();
-        tests.push(format!("qname in [{}]", names.join(", ")));
-    }
+    let others = owners.into_iter().filter(|owner| *owner != "localhost");
+    let names: Vec<String> =
+        std::iter::once("localhost").chain(others).map(|owner| format!("\"{owner}\"")).collect();
+    tests.push(format!("qname in [{}]", names.join(", ")));
     tests
 }

@@ -509,6 +509,20 @@ fn names_are_expanded_by_the_domain_of_their_address() {
 }
 
 #[test]
+fn a_name_with_a_dot_stays_the_first_name_if_others_are_expanded() {
+    let text = "no-hosts\nno-resolv\nexpand-hosts\ndomain=lan\naddn-hosts=/h\n";
+    let files = Memory::default().with("d.conf", text).with("/h", "192.0.2.1 full.example short\n");
+    let dnsmasq = run(Origin::Dnsmasq, "d.conf", &files).unwrap();
+    let settings =
+        "[dns]\nhosts=['192.0.2.1 full.example short']\nexpandHosts=true\ndomain.name='lan'\n";
+    let pihole = run_text(Origin::Pihole, "pihole.toml", settings).unwrap();
+    for imported in [dnsmasq, pihole] {
+        let names: Vec<String> = records(&imported).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["full.example", "short.lan", "short"]);
+    }
+}
+
+#[test]
 fn prefixes_of_translators_are_carried() {
     let prefix = |imported: &Imported| {
         let document: toml::Table = imported.config.parse().unwrap();
@@ -568,7 +582,8 @@ fn rules_doing(imported: &Imported, action: &str) -> Vec<(String, String)> {
 #[test]
 fn names_without_a_dot_have_servers_of_their_own() {
     let plain = "qname.levels() == 1 && qtype in [\"A\", \"AAAA\"]";
-    let own = format!("{plain} && !(qname in [\"nas\"])");
+    let own = format!("{plain} && !(qname in [\"localhost\", \"nas\"])");
+    let plain = &format!("{plain} && !(qname in [\"localhost\"])");
     let dnsmasq = |text: &str| config(Origin::Dnsmasq, &format!("no-hosts\nno-resolv\n{text}"));
     let of_dnsmasq = dnsmasq("server=//192.0.2.1#5353\nhost-record=nas,192.0.2.2\ndomain-needed\n");
     assert_eq!(rules_doing(&of_dnsmasq, "forward"), pairs(&[(&own, "[\"192.0.2.1@5353\"]")]));
