@@ -152,9 +152,9 @@ impl<'r> BindReader<'r> {
             lists.push(policies);
         }
         for zone in &built.list {
-            for view in &zone.views {
+            for (view, clients) in &zone.views {
                 let access: Option<&mut ViewAccess> = accesses.get_mut(*view);
-                access.map(|access| access.zones.insert(zone.name.clone(), zone.clients.clone()));
+                access.map(|access| access.zones.insert(zone.name.clone(), clients.clone()));
             }
         }
         self.catalogs(&views, &mut built);
@@ -258,24 +258,24 @@ impl<'r> BindReader<'r> {
             ZoneKind::Other => {}
             ZoneKind::InView { zone: name, view } => {
                 match built.find(&name, |other| other.first_view == view) {
-                    Some(other) => other.views.push(position),
+                    Some(other) => drop(other.views.insert(position, other.clients.clone())),
                     None => self.draft.note(zone, format!("the view {view} has no such zone")),
                 }
             }
             ZoneKind::Hosted(mut one) => {
-                one.views.push(position);
+                one.views.insert(position, one.clients.clone());
                 let file = one.table.text("file");
                 let is_same = |other: &BuiltZone| {
-                    other.table.text("file") == file && !other.views.contains(&position)
+                    other.table.text("file") == file && !other.views.contains_key(&position)
                 };
                 if let Some(other) = built.find(&one.name, is_same) {
                     if other.table.pairs != one.table.pairs {
                         self.draft.note(zone, "its settings are those of the first view with it");
                     }
-                    other.views.push(position);
+                    other.views.insert(position, one.clients);
                     return;
                 }
-                if built.find(&one.name, |other| other.views.contains(&position)).is_some() {
+                if built.find(&one.name, |other| other.views.contains_key(&position)).is_some() {
                     return self.draft.note(zone, "the zone has another statement");
                 }
                 built.push(*one);
@@ -303,13 +303,13 @@ impl<'r> BindReader<'r> {
         let mut secondaries = HashSet::new();
         for mut zone in built.list {
             let names: Vec<String> =
-                zone.views.iter().filter_map(|view| groups.get(*view).cloned()).collect();
+                zone.views.keys().filter_map(|view| groups.get(*view).cloned()).collect();
             let is_for_all = zone.views.len() >= views.len();
             let is_default = names.iter().any(|name| name == DEFAULT_GROUP);
             let missing: Vec<&str> = views
                 .iter()
                 .enumerate()
-                .filter(|(position, _)| !zone.views.contains(position))
+                .filter(|(position, _)| !zone.views.contains_key(position))
                 .filter_map(|(_, view)| view.name)
                 .collect();
             if zone.is_secondary {

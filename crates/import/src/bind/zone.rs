@@ -1,6 +1,6 @@
 //! The `zone` statements.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use avocet_wire::DNS_PORT;
 
@@ -80,11 +80,12 @@ pub(super) struct BuiltZone {
     pub(super) table: ArrayTable,
     /// The name of the first view that has the zone, in lower case.
     pub(super) first_view: String,
-    /// The positions of the views that have the zone.
-    pub(super) views: Vec<usize>,
+    /// The positions of the views that have the zone, with the clients that may query its names in
+    /// each of them.
+    pub(super) views: BTreeMap<usize, Networks>,
     /// Whether the zone is transferred from other servers.
     pub(super) is_secondary: bool,
-    /// The clients that may query names of the zone.
+    /// The clients that may query names of the zone in the view that defines it.
     pub(super) clients: Networks,
 }
 
@@ -202,7 +203,7 @@ impl<'r> BindReader<'r> {
             None => Networks::any(),
         };
         let first_view = view.name.unwrap_or_default().to_ascii_lowercase();
-        BuiltZone { name, table, first_view, views: Vec::new(), is_secondary: false, clients }
+        BuiltZone { name, table, first_view, views: BTreeMap::new(), is_secondary: false, clients }
     }
 
     /// Returns the networks of an access list. Adds a note if the list also has keys.

@@ -57,6 +57,23 @@ fn zones_below_a_closed_zone_keep_their_own_clients() {
 }
 
 #[test]
+fn a_zone_of_several_views_is_open_only_as_each_of_them_says() {
+    let text = "options { recursion no; };\n\
+        view \"inside\" { match-clients { 192.168.1.2/31; };\n\
+        zone \"corp.example\" { type primary; file \"both\"; }; };\n\
+        view \"outside\" { match-clients { any; }; allow-query { 10.0.0.0/8; };\n\
+        zone \"corp.example\" { type primary; file \"both\"; }; };";
+    let allowed = "allow = [\"10.0.0.0/8\", \"192.168.1.2/31\"]";
+    bind(text, &[allowed, "name = \"corp.example\""], &[]);
+    // A zone that another view defines is open as it is there.
+    let shared = text.replace("{ type primary; file \"both\"; }; };\nview", "{ X }; };\nview");
+    let (first, second) = shared.split_once("type primary; file \"both\";").unwrap();
+    let shared = format!("{first}in-view inside;{second}")
+        .replace("{ X }", "{ type primary; file \"both\"; }");
+    bind(&shared, &["allow = [\"0.0.0.0/0\", \"::/0\"]"], &[]);
+}
+
+#[test]
 fn the_first_element_of_a_list_decides() {
     let zone = |list: &str| {
         format!("{KEY}zone a.example {{ type primary; file \"a\"; allow-transfer {{ {list} }}; }};")
