@@ -169,9 +169,9 @@ pub(crate) struct QueryArgs {
 /// The part of `avocet query --help` on options that start with a plus sign.
 const QUERY_OPTIONS: &str = "\
 SERVER is an address or a host name, with :PORT if it is not 53. tls://HOST asks over TLS, where the
-certificate must have that name; tls://NAME@ADDRESS names both. https://HOST asks over HTTP/2, at
-/dns-query or the path that follows. The default is the first `listen` address of the configuration
-file, or 127.0.0.1:5300 without one.
+certificate must have that name; tls://NAME@ADDRESS names both. quic://HOST asks over QUIC.
+https://HOST asks over HTTP/2, and h3://HOST over HTTP/3, at /dns-query or the path that follows.
+The default is the first `listen` address of the configuration file, or 127.0.0.1:5300 without one.
 
 Exit code: 0 with a response of any RCODE, even SERVFAIL; 1 without one; 2 for wrong arguments.
 
@@ -479,7 +479,7 @@ pub(crate) struct WhyArgs {
     /// Name of the listener at which the query arrives [default: an address of [server]]
     #[arg(long, value_name = "NAME")]
     pub(crate) listener: Option<String>,
-    /// Transport of the query: udp, tcp, tls or https [default: that of the listener]
+    /// Transport of the query: udp, tcp, tls, https or quic [default: that of the listener]
     #[arg(long, value_name = "TRANSPORT", value_parser = transport)]
     pub(crate) transport: Option<LogTransport>,
     /// Time for rules with schedules, as "2026-11-22 21:30" in the time zone of the policy or in

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use avocet_config::{Config, Protocol, environment, find};
-use avocet_control::connect::{Connect, ConnectForm};
+use avocet_control::connect::{Connect, ConnectFault, ConnectForm};
 use avocet_server::connect::document::{TLS_PORT, document, in_terminal, stamps};
 use avocet_server::connect::{DeviceConnection, PlainService};
 use clap::{Args, ValueEnum};
@@ -61,7 +61,14 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<ExitCode, CommandError> {
     let config = Config::load(find(args.config.as_deref()).as_deref(), environment())?;
     let wish =
         Connect { name: args.name.clone(), id: args.id.clone(), listener: args.listener.clone() };
-    let connection = DeviceConnection::of(&config, &wish)?;
+    let connection = match DeviceConnection::of(&config, &wish) {
+        Err(fault @ (ConnectFault::NoName | ConnectFault::NoListener(_)))
+            if matches!(args.form, PrintedForm::Text) && wish.id.is_none() =>
+        {
+            return plain_alone(&config, &wish, fault);
+        }
+        found => found?,
+    };
     let form = match args.form {
         PrintedForm::Text => None,
         PrintedForm::Qr => Some(in_terminal(&connection)?),
@@ -73,6 +80,25 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<ExitCode, CommandError> {
     };
     let text = form.unwrap_or_else(|| text(&connection));
     let _ = output::write_data(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the addresses without encryption, with the reason why there are no others.
+fn plain_alone(
+    config: &Config,
+    wish: &Connect,
+    fault: ConnectFault,
+) -> Result<ExitCode, CommandError> {
+    let Some(plain) = PlainService::of(config, wish.listener.as_deref())? else {
+        return Err(fault.into());
+    };
+    let addresses = match shown(&plain) {
+        known if !known.is_empty() => known,
+        _ => format!("those of this machine, port {}", plain.port),
+    };
+    let text = format!("{:<14} DNS servers in DHCP, without encryption: {addresses}\n", "Router");
+    let _ = output::write_data(&text)?;
+    output::note(&format!("no encrypted DNS: {fault}"));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -151,7 +151,7 @@ pub(crate) enum CommandError {
     #[error("expected viewer, operator or admin")]
     UnknownRole,
     /// The word names no transport.
-    #[error("{0:?} is not a transport; expected udp, tcp, tls or https")]
+    #[error("{0:?} is not a transport; expected udp, tcp, tls, https or quic")]
     UnknownTransport(String),
     /// The word names no scope. Holds all scopes.
     #[error("expected one of {0}")]

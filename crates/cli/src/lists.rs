@@ -7,7 +7,7 @@ use avocet_control::lists::{
 };
 use avocet_nameserver::clock::wall_secs;
 
-use crate::output::plain;
+use crate::output::{counted, entries, plain};
 
 /// Returns the text of `avocet lists status`.
 pub(crate) fn status_text(report: &ListsReport) -> String {
@@ -23,9 +23,9 @@ fn list_text(list: &ListStatus) -> String {
     let _ = match (list.in_force, list.format) {
         (true, format) => writeln!(
             text,
-            "  {} entries, {} broken lines, {} octets, format {}",
-            list.entries,
-            list.broken_lines,
+            "  {}, {}, {} octets, format {}",
+            entries(list.entries),
+            counted(list.broken_lines, "broken line", "broken lines"),
             list.octets,
             format.map_or("-", |format| format.name())
         ),
@@ -67,11 +67,12 @@ fn image_text(image: &ImageStatus) -> String {
 pub(crate) fn refresh_text(reply: &Refreshed) -> String {
     let line = |list: &RefreshedList| {
         let name = plain(&list.name);
-        let (entries, before) = (list.entries.unwrap_or(0), list.entries_before.unwrap_or(0));
+        let (count, before) = (list.entries.unwrap_or(0), list.entries_before.unwrap_or(0));
+        let count = entries(count);
         match &list.error {
-            Some(error) => format!("{name}: {error}; the previous {entries} entries stay in force"),
-            None if list.changed => format!("{name}: {entries} entries, previously {before}"),
-            None => format!("{name}: unchanged, {entries} entries"),
+            Some(error) => format!("{name}: {error}; still in force: {count}"),
+            None if list.changed => format!("{name}: {count}, previously {before}"),
+            None => format!("{name}: unchanged, {count}"),
         }
     };
     reply.lists.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -126,11 +127,11 @@ fn check_lines(report: &ListReport) -> Vec<String> {
         count => format!(" ({count} of them not comments; see --skipped)"),
     };
     lines.push(format!(
-        "{}: {} lines of format {}: {} entries, {} skipped{no_comments}, {} broken",
+        "{}: {} of format {}: {}, {} skipped{no_comments}, {} broken",
         plain(&report.name),
-        report.lines,
+        counted(report.lines.into(), "line", "lines"),
         report.format,
-        report.entries,
+        entries(report.entries),
         report.skipped_lines,
         report.broken_lines
     ));

@@ -172,8 +172,8 @@ impl<'a> LogFiles<'a> {
             let unwritten = |source| CommandError::Unwritten { path: path.clone(), source };
             let exported = self.export_to(path, &filter, format).map_err(unwritten)?;
             output::write(&format!(
-                "{} entries written to {}\n",
-                exported.entries,
+                "{} written to {}\n",
+                output::entries(exported.entries),
                 path.display()
             ))?;
             return Ok(report_damaged(exported.broken));

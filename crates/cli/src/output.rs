@@ -31,6 +31,16 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{}", lines(text));
 }
 
+/// Returns a number with its noun, such as "1 entry" or "2 entries".
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+}
+
+/// Returns a number of entries.
+pub(crate) fn entries(count: u64) -> String {
+    counted(count, "entry", "entries")
+}
+
 /// Returns a text on one line. Characters that control a terminal or the direction of text are
 /// escaped.
 pub(crate) fn plain(text: &str) -> String {

@@ -21,6 +21,7 @@ use serde::Serialize;
 use crate::args::{PolicyCheckArgs, PolicyTestArgs};
 use crate::error::CommandError;
 use crate::lists::triggers_text;
+use crate::output::{counted, entries};
 use crate::switches::geo_text;
 
 /// The key of hash tables. It can be public, because no client sends queries to this process.
@@ -165,8 +166,10 @@ fn check_text(report: &PolicyCheck) -> String {
         text += &format!("{}\n", geo_text(database, None));
     }
     text + &format!(
-        "{} rules, {} client profiles, image of {} octets\n",
-        report.rules, report.profiles, report.image_bytes
+        "{}, {}, image of {} octets\n",
+        counted(report.rules as u64, "rule", "rules"),
+        counted(report.profiles as u64, "client profile", "client profiles"),
+        report.image_bytes
     )
 }
 
@@ -180,8 +183,10 @@ fn list_text(list: &ListCheck) -> String {
     let mut text = match &read.error {
         Some(error) => format!("list {name}: {error}\n"),
         None => format!(
-            "list {name}: {}, {} entries, {} broken lines\n",
-            read.format, read.entries, read.broken_lines
+            "list {name}: {}, {}, {}\n",
+            read.format,
+            entries(read.entries),
+            counted(read.broken_lines, "broken line", "broken lines")
         ),
     };
     if let Some(triggers) = &read.triggers {

@@ -8,6 +8,7 @@ use avocet_control::status::{
 };
 use avocet_nameserver::clock::wall_secs;
 
+use crate::output::entries;
 use crate::span::{ago, left, span};
 use crate::zone_text::zone_text;
 
@@ -56,7 +57,7 @@ fn list_text(list: &ListStatus) -> String {
         at => format!(", fetched {}", ago(at)),
     };
     let force = match list.in_force {
-        true => format!("{} entries", list.entries),
+        true => entries(list.entries),
         false => "not in force".to_owned(),
     };
     format!("list {}: {force}{looked}", list.name)

@@ -14,6 +14,7 @@ use avocet_control::why::{
     WhySection,
 };
 
+use crate::output::counted;
 use crate::{dump, past};
 
 /// Returns a section as text.
@@ -200,10 +201,6 @@ fn tree(trace: &TraceReport) -> String {
         let _ = writeln!(text, "{left_out} left out");
     }
     text
-}
-
-fn counted(count: u64, one: &str, many: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }
 
 fn branch(steps: &[TraceStep], indent: &str, out: &mut String) {

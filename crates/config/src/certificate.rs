@@ -153,8 +153,9 @@ fn certificate(
 /// Adds a fault for the listener with TLS at `at` if no certificate is configured.
 pub(super) fn need_one(all: &[CertificateConfig], at: &Range<usize>, check: &mut Check) {
     if all.is_empty() {
-        let message = "tls:// and https:// need a certificate: add a [[certificate]] with `cert` and `key`, \
-                       the files in PEM form, or [acme] or [home-ca] with `names`";
+        let message = "tls://, quic://, https:// and h3:// need a certificate: add a \
+                       [[certificate]] with `cert` and `key`, the files in PEM form, or [acme] or \
+                       [home-ca] with `names`";
         check.fault(at.clone(), message);
     }
 }

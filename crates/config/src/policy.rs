@@ -431,6 +431,13 @@ fn is_too_late(action: &Action) -> bool {
 
 impl PolicyConfig {
     /// Reports whether nothing is filtered or rewritten.
+    pub fn filters_nothing(&self) -> bool {
+        let has_verdicts = !self.lists.is_empty() || !self.rules.is_empty();
+        !has_verdicts && self.rebinding.is_none() && self.signals.is_empty()
+    }
+
+    /// Reports whether no thread needs a policy: nothing is filtered or rewritten, and no client is
+    /// identified by its device or sees a view.
     pub fn is_empty(&self) -> bool {
         let has_devices = || {
             let mut ids = self.clients.iter().flat_map(|client| &client.ids);
@@ -438,10 +445,8 @@ impl PolicyConfig {
             let is_device = |text: &String| matches!(text.parse(), Ok(Id::Device(_)));
             ids.any(is_device) || members.any(is_device)
         };
-        let is_idle = self.lists.is_empty() && self.rules.is_empty() && self.rebinding.is_none();
-        let is_idle = is_idle && self.signals.is_empty() && self.views.is_empty();
         // Without a policy, no thread would identify the devices for the log.
-        is_idle && !has_devices()
+        self.filters_nothing() && self.views.is_empty() && !has_devices()
     }
 
     /// Returns the path of the geo database; `None` if nothing uses it, that is, without a policy

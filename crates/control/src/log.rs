@@ -157,7 +157,8 @@ pub struct LogEntry {
     pub rule: Option<String>,
     /// The lists that have the name, the deciding one first.
     pub lists: Vec<String>,
-    /// The revision of the configuration and policy that decided.
+    /// The number of the configuration and lists that decided, counted from 1 since the start. It
+    /// is not the number of a revision in the history of the configuration.
     pub revision: u32,
     /// The upstream that answered.
     pub upstream: Option<String>,

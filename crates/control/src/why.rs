@@ -62,7 +62,8 @@ pub struct PolicyDecision {
     pub countries: Option<Vec<String>>,
     /// Each line of a list that matches.
     pub lists: Vec<ListLine>,
-    /// The revision of the configuration.
+    /// The number of the configuration and lists in force, counted from 1 since the start. It is
+    /// not the number of a revision in the history of the configuration.
     pub revision: u32,
     /// Whether a list would decide, but the name has a local record.
     pub own_record: bool,
@@ -306,7 +307,8 @@ pub struct RecordedDecision {
     pub by: Option<String>,
     /// The profile of the client: a number for all its properties that the policy tests.
     pub profile: u16,
-    /// The revision of the configuration.
+    /// The number of the configuration and lists in force, counted from 1 since the start. It is
+    /// not the number of a revision in the history of the configuration.
     pub revision: u32,
 }
 

@@ -115,7 +115,7 @@ pub struct RawFacts {
     /// Round-trip time of the upstream that answered, in milliseconds; zero if no upstream was
     /// queried.
     pub upstream_rtt_ms: u32,
-    /// The revision of the configuration that decided the answer.
+    /// The number of the configuration and lists that decided, counted from 1 since the start.
     pub revision: u32,
     /// Identifier of the client's set of groups in the worker's configuration.
     pub profile: u16,

@@ -235,6 +235,9 @@ fn a_device_is_connected_by_what_connect_prints() {
     }
     here.configure(&[], CERTIFICATE);
     let output = here.site.avocet(&["connect"]);
-    assert!(!output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.starts_with("Router "), "{text}");
     assert!(String::from_utf8(output.stderr).unwrap().contains("tls://, https:// or quic://"));
+    let output = here.site.avocet(&["connect", "stamps"]);
+    assert!(!output.status.success() && output.stdout.is_empty());
 }

@@ -170,7 +170,7 @@ fn status_is_a_page_with_what_is_wrong_at_its_end() {
         "mode forward\n",
         "3 queries: ",
         "blocked 2 (66.7 %)",
-        "\nlist ads: 1 entries\n",
+        "\nlist ads: 1 entry\n",
         "\nlist gone: not in force\n",
         &format!("\nupstream udp://{}: asked, ", upstream.addr),
         "\nwarning: the list gone is not in force; ",

@@ -303,7 +303,7 @@ fn lists_follow_the_configuration() {
 
     let text = site.avocet_text(&["lists", "check", "three"]);
     assert!(
-        text.starts_with("line 2: ") && text.contains("1 entries, 0 skipped, 1 broken"),
+        text.starts_with("line 2: ") && text.contains("1 entry, 0 skipped, 1 broken"),
         "{text}"
     );
     site.configure(upstream.addr, "", "");
@@ -398,7 +398,7 @@ fn commands_judge_by_the_copies_of_what_was_fetched() {
     refresh(&site, &[]);
     server.stop();
     web.give(None);
-    assert!(site.avocet_text(&["policy", "check"]).contains("list ads: domains, 1 entries"));
+    assert!(site.avocet_text(&["policy", "check"]).contains("list ads: domains, 1 entry,"));
     let held =
         site.avocet_text(&["policy", "test", "list(\"ads\")", "--name", "ads.example", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&held).unwrap()["holds"], true, "{held}");

@@ -325,7 +325,7 @@ fn a_configuration_without_a_certificate_or_with_another_protocol_is_refused() {
     for (text, expected) in [
         (
             "listen = [\"127.0.0.1:5300\", \"tls://127.0.0.1:853\"]",
-            "tls:// and https:// need a certificate",
+            "tls://, quic://, https:// and h3:// need a certificate",
         ),
         ("listen = [\"tls://127.0.0.1:853\"]", "expected at least one address without TLS too"),
         ("listen = [\"127.0.0.1:53\", \"tls://127.0.0.1:53\"]", "duplicate address 127.0.0.1:53"),

@@ -296,6 +296,11 @@ impl Policy {
         self.counted.of_list(&self.counts, place)
     }
 
+    /// Returns the number of rate limits of rules that were forgotten for lack of room.
+    pub fn forgotten_limits_count(&self) -> u64 {
+        self.limiter.forgotten()
+    }
+
     /// Returns how often look-ups in lists were cut short because they exceeded the work limit of a
     /// question.
     pub fn cut_short_count(&self) -> u64 {

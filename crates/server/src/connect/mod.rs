@@ -122,7 +122,7 @@ impl DeviceConnection {
         let promises = Promises {
             validates: config.dnssec.validate,
             keeps_no_log: !config.query_log.enabled,
-            filters_nothing: config.policy.is_empty(),
+            filters_nothing: config.policy.filters_nothing(),
         };
         let authority = config.home_ca.as_ref().filter(|home_ca| is_shown(&home_ca.names, &name));
         let authority = authority.and_then(authority_of);

@@ -10,8 +10,12 @@ const ALL: &str = "\"192.168.1.2:53\", \"[fd00::2]:53\", \"tls://192.168.1.2:853
                    \"tls://[fd00::2]:853\", \"quic://192.168.1.2:8853\", \"https://192.168.1.2:443\"";
 
 fn config(listen: &str, names: &str) -> Config {
+    config_with(listen, names, "")
+}
+
+fn config_with(listen: &str, names: &str, more: &str) -> Config {
     let text = format!(
-        "[server]\nlisten = [{listen}]\n[[certificate]]\nnames = [{names}]\ncert = \"a\"\nkey = \"b\"\n"
+        "[server]\nlisten = [{listen}]\n[[certificate]]\nnames = [{names}]\ncert = \"a\"\nkey = \"b\"\n{more}"
     );
     Config::from_text(None, &text, &BTreeMap::new()).unwrap_or_else(|faults| panic!("{faults}"))
 }
@@ -49,6 +53,16 @@ fn stamps_decode_to_what_is_served() {
     assert_eq!(found, expected);
     let plain = decoded(&stamp::plain(&connection).unwrap());
     assert_eq!(plain, (0, 7, texts(&["192.168.1.2:53"])));
+}
+
+#[test]
+fn clients_alone_filter_nothing() {
+    let filters = |more: &str| {
+        let config = config_with(ALL, "\"dns.example\"", more);
+        !DeviceConnection::of(&config, &Connect::default()).unwrap().promises.filters_nothing
+    };
+    assert!(!filters("[[client]]\nname = \"phone\"\nids = [\"id:phone\"]\n"));
+    assert!(filters("[[rule]]\nname = \"r\"\nwhen = 'true'\naction = \"block\"\n"));
 }
 
 #[test]

@@ -624,16 +624,13 @@ fn policy(metrics: &mut Exposition, shared: &Shared) {
     for (place, list) in state.config.policy.lists.iter().enumerate() {
         family.sample(&[("list", &list.name)], policy.list_count(place));
     }
-    metrics.counter(
-        "avocet_policy_rebinding_hits_total",
-        "Private addresses removed from answers for public names.",
-        policy.rebinding_count(),
-    );
-    metrics.counter(
-        "avocet_list_lookups_cut_short_total",
-        "List lookups stopped at the work limit of a query.",
-        policy.cut_short_count(),
-    );
+    let help = "Private addresses removed from answers for public names.";
+    metrics.counter("avocet_policy_rebinding_hits_total", help, policy.rebinding_count());
+    let help = "List lookups stopped at the work limit of a query.";
+    metrics.counter("avocet_list_lookups_cut_short_total", help, policy.cut_short_count());
+    let help = "Counts of rate limits of rules dropped early, because the table was full.";
+    let forgotten = policy.forgotten_limits_count();
+    metrics.counter("avocet_policy_limits_forgotten_total", help, forgotten);
 }
 
 fn caches(metrics: &mut Exposition, shared: &Shared) {
