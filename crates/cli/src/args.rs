@@ -422,7 +422,8 @@ pub(crate) enum TokenCommand {
         #[arg(long = "scope", required = true, value_name = "SCOPE", value_parser = scope)]
         scopes: Vec<AccessScope>,
         /// Lifetime: 12h, 90d, 1w; at most five years
-        #[arg(long = "for", value_name = "TIME", default_value = "90d", value_parser = avocet_config::policy::duration_arg)]
+        #[arg(long = "for", value_name = "TIME", default_value = "90d",
+              value_parser = token_lifetime)]
         lifetime: Duration,
     },
     /// List the tokens
@@ -436,6 +437,12 @@ pub(crate) enum TokenCommand {
 
 fn role(word: &str) -> Result<Role, CommandError> {
     Role::of_word(word).ok_or(CommandError::UnknownRole)
+}
+
+/// Reads the lifetime of a token; the server knows the longest.
+fn token_lifetime(text: &str) -> Result<Duration, CommandError> {
+    let time = avocet_config::policy::parse_duration(text).filter(|time| !time.is_zero());
+    time.ok_or(CommandError::TokenLifetime)
 }
 
 fn transport(word: &str) -> Result<LogTransport, CommandError> {
@@ -644,6 +651,14 @@ mod tests {
         assert!(version.starts_with(env!("CARGO_PKG_VERSION")), "{version}");
         let rest = &version[env!("CARGO_PKG_VERSION").len()..];
         assert!(rest.is_empty() || rest.starts_with(" (commit "), "{version}");
+    }
+
+    #[test]
+    fn a_token_may_live_for_years() {
+        let create = "avocet token create t --scope status:read --for";
+        assert!(parse(&format!("{create} 1800d")).is_ok());
+        assert!(parse(&format!("{create} 0d")).is_err());
+        assert!(parse(&format!("{create} 5y")).is_err());
     }
 
     #[test]

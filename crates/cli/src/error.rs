@@ -150,6 +150,9 @@ pub(crate) enum CommandError {
     /// The word names no role.
     #[error("expected viewer, operator or admin")]
     UnknownRole,
+    /// The text is no lifetime of a token.
+    #[error("expected a time of at most five years, such as \"12h\", \"90d\" or \"104w\"")]
+    TokenLifetime,
     /// The word names no transport.
     #[error("{0:?} is not a transport; expected udp, tcp, tls, https or quic")]
     UnknownTransport(String),
