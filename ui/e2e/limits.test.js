@@ -61,6 +61,13 @@ test('the other pages work for a user with limits', async () => {
   }
 });
 
+test('the DNSSEC doctor, which asks for names of any zone, is not offered', async () => {
+  await visit('/resolver', async (page) => {
+    await page.getByRole('link', { name: 'Upstreams', exact: true }).first().waitFor();
+    assert.equal(await page.getByRole('link', { name: 'DNSSEC doctor' }).count(), 0);
+  });
+});
+
 test('the shield pauses filtering for the own group', async () => {
   await visit('/', async (page) => {
     assert.equal(await server.ask('games.example', { from: TABLET }), NXDOMAIN);
