@@ -225,6 +225,7 @@ fn decision(
             && has_service_target(message, asked.qtype, |name| {
                 state.is_of_this_network(name, asked.profile)
             }),
+        lists_may_have_begun: false,
         translation: state.plan.translation(),
         servers: &servers as &dyn Fn(FoldedName<'_>) -> NameServers,
     });

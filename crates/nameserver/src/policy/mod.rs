@@ -17,6 +17,7 @@ pub mod explanation;
 mod geo;
 mod list_clients;
 pub mod load;
+mod meanwhile;
 mod names;
 mod names_wanted;
 mod noted;
@@ -116,6 +117,8 @@ pub struct Answered<'a, F: Fn(FoldedName<'_>) -> NameServers> {
     /// Whether a SVCB or HTTPS record leads to a name [of this
     /// network](crate::snapshot::Snapshot::is_of_this_network).
     pub has_local_target: bool,
+    /// Whether lists must decide on the QNAME again, because the query has waited since they did.
+    pub lists_may_have_begun: bool,
     /// The DNS64 that may have translated addresses in the answer.
     pub translation: Option<&'a Dns64>,
     /// Returns the name servers of the zones above a name; called only for policy zones.

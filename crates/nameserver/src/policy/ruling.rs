@@ -114,6 +114,9 @@ pub enum AnswerVerdict<'p> {
         validity: Validity,
         /// The lowest and the highest permitted TTL, in seconds, if a rule sets them.
         ttl_secs: Option<(u32, u32)>,
+        /// The servers of the rule that now forwards the question. An answer of other servers is
+        /// not sent.
+        forward: Option<Arc<[SocketAddr]>>,
     },
     /// Send this answer instead of the resolved one.
     Answer(Made<'p>),

@@ -109,6 +109,11 @@ impl Policy {
     ) -> AnswerRuling<'_> {
         scratch.renew(self, generation, moment.wall_secs);
         let before = self.decide(asked, moment, scratch);
+        if answered.lists_may_have_begun
+            && let Some(ruling) = self.by_lists_begun(asked, (&before, moment), scratch)
+        {
+            return ruling;
+        }
         scratch.found.read(answered.message, answered.translation);
         scratch.noted_later.clear();
         let until = self.free_names(asked, moment, scratch);
@@ -138,7 +143,8 @@ impl Policy {
             let made = self.blocked((self.block_form(), None), (UNREAD_NOTE, validity));
             return Made { form: Form::Nodata, ..made }.in_place_of_an_answer();
         }
-        let passes = AnswerVerdict::Pass { validity, ttl_secs: self.ttl_bounds(&scratch.noted) };
+        let (ttl_secs, forward) = (self.ttl_bounds(&scratch.noted), self.servers_of(&before));
+        let passes = AnswerVerdict::Pass { validity, ttl_secs, forward };
         let pass = AnswerRuling { verdict: passes, note: rule };
         if verdict.decided.is_some() {
             return pass;
@@ -405,7 +411,7 @@ impl Policy {
     }
 
     #[inline(always)]
-    fn ruling_of_lists(
+    pub(super) fn ruling_of_lists(
         &self,
         asked: &Asked<'_>,
         validity: Validity,

@@ -220,6 +220,20 @@ impl<'q> Query<'q> {
         matches!(self.arrival, Arrival::Waiting(waiter) if waiter.servers.is_some())
     }
 
+    /// Returns whether the query waited for these servers of a rule; with `None`, for the servers of
+    /// the plan.
+    pub(super) fn is_forwarded_to(&self, servers: Option<&[SocketAddr]>) -> bool {
+        match self.arrival {
+            Arrival::New { .. } => servers.is_none(),
+            Arrival::Waiting(waiter) => waiter.servers.as_deref() == servers,
+        }
+    }
+
+    /// Returns whether the query has waited since the policy decided on its question.
+    pub(super) fn has_waited(&self) -> bool {
+        matches!(self.arrival, Arrival::Waiting(_))
+    }
+
     /// Returns whether an answer may be cached, because the policy and records that allowed the
     /// question are still in force.
     pub(super) fn is_current(&self, cx: &QueryContext<'_>) -> bool {

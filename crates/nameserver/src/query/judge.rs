@@ -67,7 +67,8 @@ pub(super) fn question(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8])
     }
 }
 
-/// Evaluates the policy on an answer of other servers.
+/// Evaluates the policy on an answer of other servers. If a rule on the servers of the question
+/// began or ended while the query waited, the question must be resolved again.
 pub(super) fn answer(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -83,6 +84,7 @@ pub(super) fn answer(
             && has_service_target(message, asked.qtype, |name| {
                 cx.state.is_of_this_network(name, query.profile)
             }),
+        lists_may_have_begun: query.has_waited() && !cx.state.names.local.has(asked.qname),
         translation: cx.state.plan.translation(),
         servers: |name: FoldedName<'_>| {
             NameServers::above((&cx.state.plan, &cx.shared.rrsets), name, cx.now.secs())
@@ -91,6 +93,17 @@ pub(super) fn answer(
     let mut scratch = cx.scratch.policy();
     let ruling = policy.answer(&asked, &answered, cx.moment(), &mut scratch);
     let told = if let AnswerVerdict::Answer(_) = &ruling.verdict { ruling.note } else { 0 };
+    if let AnswerVerdict::Pass { forward, .. } = &ruling.verdict
+        && query.has_waited()
+        && !query.is_forwarded_to(forward.as_deref())
+    {
+        scratch.forget_matches();
+        let note = ruling.note;
+        return match forward.clone() {
+            Some(servers) => Finding::Forward { servers, note },
+            None => Finding::Nothing,
+        };
+    }
     cx.scratch.tell(|witness| {
         witness.of_answer(message);
         witness.of_policy(policy.said_of_answer(&ruling.verdict, ruling.note));
@@ -152,7 +165,7 @@ fn in_place_of_an_answer(
     out: &mut [u8],
 ) -> Finding {
     match verdict {
-        AnswerVerdict::Pass { validity, ttl_secs } => {
+        AnswerVerdict::Pass { validity, ttl_secs, forward: _ } => {
             Finding::Pass(Terms::of(validity, ttl_secs, note))
         }
         AnswerVerdict::Answer(made) => {

@@ -264,3 +264,71 @@ fn expired_data_is_judged_as_it_is_now() {
     server.pass(300);
     assert_eq!(resume(&mut server, MeantFor::All), "NOERROR 3600 0.0.0.0 [15 rule r]");
 }
+
+/// Resolves a question that began to wait five seconds before `NINE` and is answered after it.
+/// Returns the answer to the query that waited, and those to queries after it.
+fn across_nine(mut server: InProcess, meanwhile: impl FnOnce(&mut InProcess)) -> [String; 3] {
+    server.pass(595);
+    assert_eq!(ask(&mut server, CLIENT, "www.example.", A), "nothing");
+    server.pass(10);
+    meanwhile(&mut server);
+    learn(&server, "www.example.", 86_400);
+    let waited = resume(&mut server, MeantFor::All);
+    [
+        waited,
+        ask(&mut server, CLIENT, "www.example.", A),
+        ask(&mut server, OTHER, "www.example.", A),
+    ]
+}
+
+const LISTED: &str = "NOERROR 3600 0.0.0.0 [17 list ads]";
+
+#[test]
+fn lists_block_a_question_that_waits_while_a_pause_or_a_grant_ends() {
+    let (file, list) = listed("in-flight-switches");
+    let pause = Pause { scope: Scope::All, until: NINE };
+    let grant = Grant { name: "example".to_owned(), scope: Scope::All, until: NINE };
+    for switches in [
+        Switches { pauses: vec![pause], grants: Vec::new() },
+        Switches { pauses: Vec::new(), grants: vec![grant] },
+    ] {
+        let mut server = start(&list);
+        server.switch(switches.clone()).unwrap();
+        assert_eq!(across_nine(server, |_| {}), [LISTED; 3], "{switches:?}");
+    }
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn lists_block_a_question_that_waits_while_the_rule_that_allows_it_ends() {
+    let (file, list) = listed("in-flight-rule");
+    let allow = rule("now.hour == 20", "\"allow\"");
+    let blocked = "NOERROR 3600 0.0.0.0 [17 list ads]";
+    assert_eq!(across_nine(start(&format!("{list}{allow}")), |_| {}), [blocked; 3]);
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn a_list_blocks_a_question_that_waits_while_the_list_comes_into_force() {
+    let (file, list) = listed("in-flight-list");
+    let server = start("");
+    let reload = |server: &mut InProcess| server.reload(&format!("{HEAD}{list}")).unwrap();
+    assert_eq!(across_nine(server, reload), [LISTED; 3]);
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn an_answer_of_the_servers_of_a_rule_is_not_sent_after_the_end_of_the_rule() {
+    for forward in ["now.hour == 20", "now.hour == 21"] {
+        let to = "\"forward\"\nto = [\"192.0.2.9\"]";
+        let mut server = start(&rule(forward, to));
+        server.pass(595);
+        assert_eq!(ask(&mut server, CLIENT, "www.example.", A), "nothing");
+        server.pass(10);
+        learn(&server, "www.example.", 86_400);
+        assert_eq!(resume(&mut server, MeantFor::All), "nothing", "{forward}");
+        // The question now waits for the other servers, and their answer is sent.
+        assert_eq!(server.waiting(), 1);
+        assert!(resume(&mut server, MeantFor::All).ends_with(" 192.0.2.7"), "{forward}");
+    }
+}

@@ -106,6 +106,7 @@ impl Side {
                     has_own_servers,
                     // The known answers contain only addresses and aliases.
                     has_local_target: false,
+                    lists_may_have_begun: false,
                     translation,
                     servers: &servers,
                 };
