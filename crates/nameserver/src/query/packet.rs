@@ -94,6 +94,10 @@ fn is_apart_from_names(state: &Snapshot, stored: &StoredPacket<'_>) -> Option<bo
         let record = record.ok()?;
         let name = match (record.rtype, record.section) {
             (Rtype::CNAME, _) => NameBuf::read(response, record.ttl_offset() + 6).ok()?,
+            // The policy may withhold an answer for the services of this network.
+            (Rtype::SVCB | Rtype::HTTPS, RecordSection::Answer) => {
+                NameBuf::read(response, record.ttl_offset() + 6 + 2).ok()?
+            }
             // Addresses in the additional section may come from another server.
             (_, RecordSection::Additional) => record.owner().ok()?,
             _ => continue,

@@ -245,3 +245,21 @@ fn a_client_that_moves_to_another_profile_gets_the_answers_of_that() {
     server.meet(&[]).unwrap();
     check(&mut server, [false, false]);
 }
+
+#[test]
+fn a_cached_service_whose_target_becomes_local_is_withheld_at_once() {
+    let private = "[policy]\nblock-private = true\n";
+    let config = |more: &str| text(&format!("{private}{more}"), UPSTREAM);
+    let mut server = InProcess::new(&config(""), SocketAddr::from((CLIENT, 4000))).unwrap();
+    let https = |target: &str| [&[0, 1][..], &wire(target)].concat();
+    server.learn(&wire("svc.example."), Rtype::HTTPS.0, 300, &[&https("nas.house.example.")]);
+    server.learn(&wire("other.example."), Rtype::HTTPS.0, 300, &[&https("far.example.")]);
+    let ask = |server: &mut InProcess, name| ask(server, CLIENT, name, Rtype::HTTPS);
+    let names = ["svc.example.", "other.example."];
+    let before = names.map(|name| ask(&mut server, name));
+    assert!(before.iter().all(|answer| answer.starts_with("NOERROR") && !answer.contains('[')));
+    server.reload(&config(&record("nas.house.example", "192.168.1.9"))).unwrap();
+    let withheld = "NOERROR [15 private address for a public name]".to_owned();
+    let [_, other] = before;
+    assert_eq!(names.map(|name| ask(&mut server, name)), [withheld, other]);
+}
