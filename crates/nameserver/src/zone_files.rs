@@ -248,7 +248,7 @@ impl ZoneFiles {
             if let Some(now) = self.kept().get(id) {
                 *zone = now.clone();
             }
-            let is_read = zone.reading > 0 && zone.config.file == config.file;
+            let is_read = zone.reading > 0 && zone.is_read_alike(config);
             let is_published_so = is_published_alike(&zone.config, config);
             zone.config = config.clone();
             let is_new = (!is_read || zone.now() != zone.seen)

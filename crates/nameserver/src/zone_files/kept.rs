@@ -118,6 +118,16 @@ impl KeptZone {
         }
     }
 
+    /// Returns whether these settings lead to the same version of an unchanged file as the settings
+    /// with which it was read.
+    pub(super) fn is_read_alike(&self, config: &ZoneConfig) -> bool {
+        self.config.file == config.file
+            && self.config.provided == config.provided
+            && self.config.zonemd == config.zonemd
+            // Signatures decide about a zone that may have been refused because of them.
+            && (self.fault.is_none() || self.config.signing == config.signing)
+    }
+
     /// Returns the current fingerprints of the files from which the zone was read.
     pub(super) fn now(&self) -> SeenFiles {
         let files = self.seen.keys();

@@ -5,6 +5,7 @@ use std::fs;
 use avocet_config::Config;
 use avocet_config::catalog::CatalogRole;
 use avocet_config::primary::Primaries;
+use avocet_config::provided::{ProvidedZone, ProviderKind};
 use avocet_config::zonemd::ZonemdPolicy;
 use avocet_dnssec::zonemd::DigestHash;
 use avocet_zone::SerialPolicy;
@@ -96,6 +97,47 @@ fn including(name: &str) -> (ZoneConfig, PathBuf) {
         },
         included,
     )
+}
+
+#[test]
+fn an_unchanged_file_is_read_again_if_settings_that_decide_about_it_change() {
+    let (mut config, included) = including("settings");
+    fs::write(&included, "@ 60 NS ns.other.\n").unwrap();
+    config.zonemd = ZonemdPolicy::Require;
+    let files = ZoneFiles::of(std::slice::from_ref(&config));
+    assert!(files.fault().is_some(), "the zone has no digest");
+    config.zonemd = ZonemdPolicy::Ignore;
+    let zones = read_in_force(&files, std::slice::from_ref(&config));
+    assert!(files.fault().is_none() && zones.get(&config.name).is_some_and(Option::is_some));
+    config.zonemd = ZonemdPolicy::Require;
+    let zones = read_in_force(&files, std::slice::from_ref(&config));
+    assert!(files.fault().is_some(), "the fault is reported");
+    assert!(zones.get(&config.name).is_some_and(Option::is_some), "the version stays in force");
+    fs::remove_file(&config.file).unwrap();
+    fs::remove_file(&included).unwrap();
+
+    let hosts = config.file.with_extension("csv");
+    fs::write(&hosts, "#Fields: MachineFunction,StaticIP,MachineName\nweb,192.0.2.1,a\n").unwrap();
+    config.zonemd = ZonemdPolicy::Ignore;
+    config.file = hosts.clone();
+    let provided = |ttl_secs| {
+        let provided = ProvidedZone {
+            kind: ProviderKind::Csv,
+            head: None,
+            ttl_secs,
+            domain: None,
+            source: None,
+        };
+        ZoneConfig { provided: Some(provided), ..config.clone() }
+    };
+    let files = ZoneFiles::of(&[provided(100)]);
+    let ttls = |zones: &HostedZones| {
+        let zone = zones.get(&config.name).and_then(Option::as_ref).unwrap();
+        zone.text().matches(" 7 IN ").count()
+    };
+    assert_eq!(ttls(&files.current()), 0);
+    assert!(ttls(&read_in_force(&files, &[provided(7)])) > 0);
+    fs::remove_file(hosts).unwrap();
 }
 
 #[test]

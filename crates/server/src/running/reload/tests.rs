@@ -140,6 +140,29 @@ fn ports_that_the_kernel_reserves_are_read_at_each_reload() {
 }
 
 #[test]
+fn a_refused_configuration_does_not_change_the_state_of_its_zones() {
+    let name = format!("avocet-refused-{}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    let (path, data) = (directory.join("avocet.toml"), directory.join("data"));
+    let file = directory.join("example.zone");
+    std::fs::create_dir_all(&data).unwrap();
+    std::fs::write(&file, "@ 60 SOA ns h 1 2 3 4 5\n@ 60 NS ns.other.\n").unwrap();
+    std::fs::write(&path, format!("[data]\ndirectory = {data:?}\n")).unwrap();
+    let (mut reloader, _shared) = reloader(&path);
+    reloader.reserved_ports = directory.join("reserved");
+    reloader.reload().unwrap();
+    let zone = format!("[[zone]]\nname = \"example\"\nfile = {file:?}\nsign = true\n");
+    std::fs::write(&path, format!("[data]\ndirectory = {data:?}\n{zone}")).unwrap();
+    std::fs::write(&reloader.reserved_ports, "1024-40000\n").unwrap();
+    reloader.reload().unwrap_err();
+    assert!(!data.join("keys").exists(), "no keys are made");
+    std::fs::remove_file(&reloader.reserved_ports).unwrap();
+    reloader.reload().unwrap();
+    assert!(data.join("keys").exists(), "the zone is signed");
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
 fn a_zone_that_gets_or_loses_a_rule_is_rerouted() {
     let with = |zones: &[(&[u8], bool)]| {
         let mut config = config(&[("AVOCET_RESOLVER__MODE", "forward")]);
