@@ -44,7 +44,7 @@ impl StoredState {
     /// time may be years away. A valid certificate is renewed as if its attempt had succeeded.
     /// Returns whether the clock was set back.
     pub(super) fn follow_clock(&mut self, now: u64, draw: f64) -> bool {
-        if !self.last_attempt.is_some_and(|last| last > now + FIRST_RETRY_SECS) {
+        if self.last_attempt.is_none_or(|last| last <= now + FIRST_RETRY_SECS) {
             return false;
         }
         self.last_attempt = None;
