@@ -72,9 +72,11 @@ impl UpdateRule {
 }
 
 /// Returns whether a rule without types permits this type. It does not permit the types of the zone
-/// itself, of delegations and of signatures.
+/// itself, of delegations and of signatures, nor ALIAS, because the server looks up the target of
+/// an ALIAS record for clients that could not query this target themselves.
 const fn is_plain(rtype: Rtype) -> bool {
     !matches!(rtype, Rtype::SOA | Rtype::NS | Rtype::DS | Rtype::DNAME | Rtype::DNSKEY)
+        && !matches!(rtype, Rtype::ALIAS)
         && !rtype.is_dnssec_proof()
         // NSEC3PARAM, CDS, CDNSKEY and ZONEMD.
         && !matches!(rtype.0, 51 | 59 | 60 | 63)
@@ -196,6 +198,8 @@ mod tests {
         check("key k", a, Rtype::TXT, true);
         check("key k", a, Rtype::NS, false);
         check("key k", a, Rtype::RRSIG, false);
+        check("key k exact a.example", a, Rtype::ALIAS, false);
+        check("key k types ALIAS", a, Rtype::ALIAS, true);
         check("key k types NS", a, Rtype::NS, true);
         check("key k types NS", a, Rtype::TXT, false);
         check("key k exact a.example", a, Rtype::TXT, true);
