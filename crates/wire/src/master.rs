@@ -424,11 +424,18 @@ impl<'t> MasterFile<'t> {
         }
         let read = record.owner.read_text(&text[..ends[0]], &self.origin);
         read.map_err(|error| Misread::new(0, error.into()))?;
-        self.owner = Some(record.owner);
         let bounds = ends.iter().zip(&ends[1..]).zip(&series.rest);
-        let tokens: Vec<_> = bounds
+        let mut tokens: Vec<_> = bounds
             .map(|((start, end), token)| Token { text: &text[*start..*end], column: token.column })
             .collect();
+        let quoted = generate::quoted_data(&tokens);
+        if let (Some(data), Some(column)) = (&quoted, tokens.last().map(|token| token.column)) {
+            let mut parts = Vec::new();
+            let read = Entries::new(data).next(&mut parts);
+            read.map_err(|Misread { error, .. }| Misread::new(column, error))?;
+            tokens.pop();
+            tokens.extend(parts.iter().map(|part| Token { column, ..*part }));
+        }
         self.read_record(&tokens, record)
     }
 }
@@ -583,14 +590,11 @@ mod tests {
 
     #[test]
     fn series_and_included_files_are_for_zones_only() {
-        let text = "$TTL 60\n$GENERATE 9-11/2 h$ IN A 192.0.2.$\n TXT x\n$INCLUDE \"a b\" sub\nc A 192.0.2.1";
-        assert_eq!(
-            read(text)[0..2],
-            [
-                "2: the directive is not supported here, or its value is missing or malformed",
-                "3: the record has no owner"
-            ]
-        );
+        let text = "$TTL 60\nm A 192.0.2.1\n$GENERATE 9-11/2 h$ IN A 192.0.2.$\n TXT x\n$INCLUDE \
+                    \"a b\" sub\nc A 192.0.2.1";
+        let refused =
+            "3: the directive is not supported here, or its value is missing or malformed";
+        assert_eq!(read(text)[1], refused);
         let origin = NameBuf::from_wire(b"\x07example\0").unwrap();
         let mut file = MasterFile::of_zone(text.as_bytes(), origin, InheritedTtls::default());
         let (mut record, mut shown) = (MasterRecord::empty(), Vec::new());
@@ -608,9 +612,10 @@ mod tests {
         assert_eq!(
             shown,
             [
+                "m.example. 60 A",
                 "h9.example. 60 A",
                 "h11.example. 60 A",
-                "h11.example. 60 TXT",
+                "m.example. 60 TXT",
                 "a b at sub.example.",
                 "c.example. 60 A"
             ]

@@ -7,7 +7,8 @@
 
 use std::io::Write;
 
-use super::MasterError;
+use super::{MasterError, class_of, ttl_secs, type_of};
+use crate::text::Token;
 
 /// Maximum number of records of one directive. Few zones generate more records than an IPv4 /16
 /// needs.
@@ -134,9 +135,36 @@ fn write_nibbles(
     }
 }
 
+/// Returns the data of a `$GENERATE`, without quotes, if it is one quoted string. As in BIND, such
+/// a string is the data as a whole, and not a character string of it.
+pub(super) fn quoted_data(tokens: &[Token<'_>]) -> Option<Vec<u8>> {
+    let [head @ .., rtype, data] = tokens else { return None };
+    let is_before_type =
+        |token: &Token<'_>| ttl_secs(token.text).is_some() || class_of(token.text).is_some();
+    if !head.iter().all(is_before_type) || type_of(rtype.text).is_none() {
+        return None;
+    }
+    let inside = data.text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    let (mut plain, mut rest) = (Vec::with_capacity(inside.len()), inside);
+    while let Some((octet, after)) = rest.split_first() {
+        rest = after;
+        match (octet, after) {
+            (b'\\', [b'"', ..]) => {}
+            (b'\\', [escaped, after @ ..]) => {
+                plain.extend_from_slice(&[b'\\', *escaped]);
+                rest = after;
+            }
+            _ => plain.push(*octet),
+        }
+    }
+    Some(plain)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::master::{InheritedTtls, MasterFile, MasterRecord};
+    use crate::{NameBuf, rdata};
 
     fn check(template: &str, number: i64, expected: &str) {
         let mut out = Vec::new();
@@ -176,5 +204,25 @@ mod tests {
             assert_eq!(numbers(text), Err(MasterError::Range), "{text}");
         }
         assert_eq!(numbers("0-1048576"), Err(MasterError::RangeTooLong));
+    }
+
+    #[test]
+    fn one_quoted_string_is_all_data_as_in_bind() {
+        let data = |text: &str| {
+            let origin = NameBuf::from_wire(b"\x07example\0").unwrap();
+            let mut file = MasterFile::of_zone(text.as_bytes(), origin, InheritedTtls::default());
+            let mut record = MasterRecord::empty();
+            match file.read_entry(&mut record).unwrap() {
+                Ok(_) => rdata::display(record.rtype.0, &record.rdata).to_string(),
+                Err(fault) => format!("{}: {}", fault.column, fault.error),
+            }
+        };
+        assert_eq!(data("$GENERATE 1-2 h$ MX \"0 .\""), "0 .");
+        assert_eq!(data("$GENERATE 1-2 h$ 60 IN MX \"$ m$\""), "1 m1.example.");
+        assert_eq!(data("$GENERATE 1-2 h$ TXT \"a b $\""), r#""a" "b" "1""#);
+        assert_eq!(data(r#"$GENERATE 1-2 h$ TXT "\"a b $\" c""#), r#""a b 1" "c""#);
+        assert_eq!(data(r#"$GENERATE 1-2 h$ TXT "a b" c"#), r#""a b" "c""#);
+        assert_eq!(data(r#"$GENERATE 1-2 h$ CAA "0 issue \"a;b\" ; why""#), r#"0 issue "a;b""#);
+        assert_eq!(data("$GENERATE 1-2 h$ MX \"0 (\""), "21: a parenthesis is not closed");
     }
 }
