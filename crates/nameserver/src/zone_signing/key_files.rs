@@ -2,8 +2,9 @@
 //! (PKCS#8), the state of the keys, and the last signed version.
 //!
 //! A private key is never overwritten, and only the account of the server may read it. The state is
-//! replaced as a whole. Keys without state, and state without keys, are errors. The server does not
-//! make new keys then, because the parent may refer to the old keys.
+//! replaced as a whole. Keys without state, and state without its keys, are errors. The server does
+//! not make new keys then, because the parent may refer to the old keys. A state that lists no keys
+//! is written before the first key, so keys without an entry in it have never been in force.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -325,7 +326,7 @@ impl KeyFiles {
     }
 
     /// Reads the state. Without a file, returns the state of imported keys, or an empty state if
-    /// there are no keys.
+    /// there are no keys. A state without keys takes the imported keys.
     pub(super) fn load(&self) -> Result<SignerState, KeyFileError> {
         let path = self.directory.join(STATE);
         let text = disk::read(&path, MAX_OCTETS)
@@ -343,7 +344,11 @@ impl KeyFiles {
         let stored: StoredState = serde_json::from_slice(&text)
             .map_err(|error| KeyFileError::State(path.clone(), error.to_string()))?;
         let invalid = || KeyFileError::State(path.clone(), "an unknown value".to_owned());
-        SignerState::of(stored).ok_or_else(invalid)
+        let mut state = SignerState::of(stored).ok_or_else(invalid)?;
+        if state.timeline.keys.is_empty() {
+            state.timeline = self.import()?.timeline;
+        }
+        Ok(state)
     }
 
     fn has_keys(&self) -> bool {

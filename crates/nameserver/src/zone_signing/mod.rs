@@ -310,6 +310,11 @@ impl ZoneSigner {
         next: &mut SignerState,
         now_secs: u64,
     ) -> Result<Vec<u16>, SigningError> {
+        // After a crash in the middle of the first signing, this state shows that the keys on disk
+        // have never been in force.
+        if let Some(state) = self.state.as_ref().filter(|state| state.timeline.keys.is_empty()) {
+            self.files.save(state)?;
+        }
         let mut made = Vec::new();
         for wanted in next.timeline.wanted(&self.policy.keys, now_secs, self.forced) {
             let key = match self.files.make_key(&wanted, &self.keys) {

@@ -149,6 +149,22 @@ fn signing(directory: &std::path::Path) -> ZoneSigning {
 }
 
 #[test]
+fn a_zone_is_signed_after_a_crash_between_the_first_keys_and_their_state() {
+    let mut site = Site::new("crash");
+    site.signer.read_files().unwrap();
+    let made = site.signer.make_keys(&mut SignerState::default(), START).unwrap();
+    site.restart();
+    site.publish();
+    let tags: Vec<_> = site.signer.report(START).keys.iter().map(|key| key.tag).collect();
+    assert_eq!((made.len(), tags.len()), (1, 1));
+    // Without the state, the parent may refer to the keys on disk.
+    std::fs::remove_file(site.directory.join("state.json")).unwrap();
+    site.restart();
+    let refused = site.signer.publish(&site.source, None, START).unwrap_err();
+    assert!(refused.to_string().contains("has keys and no state.json"), "{refused}");
+}
+
+#[test]
 fn a_roll_over_follows_a_parent_that_goes_back_and_reports_it() {
     let mut site = Site::settled("back");
     site.signer.roll(KeyRole::Csk).unwrap();
