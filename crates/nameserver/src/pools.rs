@@ -34,13 +34,13 @@ pub struct LivePool {
     present: AtomicU64,
 }
 
-/// Returns a sentence about a pool whose zone has an alias at its name.
+/// Returns a sentence about a pool whose zone has an alias at its name, or delegates the name.
 #[must_use]
 pub fn hidden_text(name: &[u8]) -> String {
     let name = shown(name);
     format!(
-        "the pool {name} has no effect: its zone has a CNAME record at this name or a DNAME record \
-         above it"
+        "the pool {name} has no effect: its zone has a CNAME record at this name, a DNAME record \
+         above it, or delegates the name to other servers"
     )
 }
 

@@ -87,13 +87,13 @@ impl HostedZone {
         self.iter().find(|node| node.set(Rtype::ALIAS).is_some()).map(Node::name)
     }
 
-    /// Returns whether a name has a CNAME record or is below a DNAME record, so that it cannot have
-    /// addresses of its own.
+    /// Returns whether a name has a CNAME record or is below a DNAME record, or is delegated to
+    /// other servers, so that this zone cannot have addresses for it.
     #[must_use]
     pub fn has_alias(&self, name: FoldedName<'_>) -> bool {
         match self.find(name, Rtype::A) {
             Some(NameMatch::Exact(node)) => node.set(Rtype::CNAME).is_some(),
-            Some(NameMatch::Dname(_)) => true,
+            Some(NameMatch::Dname(_) | NameMatch::Cut(_)) => true,
             _ => false,
         }
     }
@@ -111,8 +111,7 @@ impl HostedZone {
     ) -> Result<Option<Self>, UnsoundZone> {
         let of_zone = |name: &&[u8]| {
             let name = FoldedName::from_folded_unchecked(name);
-            let is_delegated = || matches!(self.find(name, Rtype::A), Some(NameMatch::Cut(_)));
-            name.is_at_or_below(self.apex()) && !is_delegated() && !self.has_alias(name)
+            name.is_at_or_below(self.apex()) && !self.has_alias(name)
         };
         let mut names = names.iter().map(|name| &**name).filter(of_zone).peekable();
         if names.peek().is_none() {

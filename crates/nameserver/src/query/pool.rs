@@ -3,8 +3,9 @@
 //!
 //! The name of a pool has only these two types, unless a local record or a hosted zone has other
 //! types at the same name. If the zone has an alias there, the zone answers all types: a name with
-//! an alias has nothing else (RFC 1034 §3.6.2, RFC 6672 §2.4). No answer is kept in the packet
-//! cache.
+//! an alias has nothing else (RFC 1034 §3.6.2, RFC 6672 §2.4). If the zone delegates the name, its
+//! answer is the referral: the zone cannot sign records below a zone cut. No answer is kept in the
+//! packet cache.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

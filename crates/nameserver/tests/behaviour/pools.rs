@@ -164,6 +164,35 @@ fn types_for_validator(server: &mut InProcess, name: &str, rtype: Rtype) -> Stri
     format!("{} / {}", types(RecordSection::Answer), types(RecordSection::Authority))
 }
 
+#[test]
+fn a_name_that_its_zone_delegates_gets_the_referral() {
+    let directory = std::env::temp_dir().join(format!("avocet-cut-pool-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("zone");
+    let text = "$TTL 300\n@ SOA ns host 7 2h 3m 4w 60\n@ NS ns\nns A 192.0.2.9\nwww NS ns.www\n\
+                ns.www A 192.0.2.8\n";
+    fs::write(&file, text).unwrap();
+    let pool = "[[pool]]\nname = \"a.www.corp.example\"\naddresses = [\"192.0.2.7\"]\nprobe = \
+                \"icmp\"\n";
+    let mut server = server(&format!("{pool}[[zone]]\nname = \"corp.example\"\nfile = {file:?}\n"));
+    fs::remove_dir_all(&directory).unwrap();
+    for name in ["www.corp.example.", "a.www.corp.example.", "b.www.corp.example."] {
+        for rtype in [Rtype::A, Rtype::TXT] {
+            let (mut query, mut out) = (vec![0; 512], vec![0; 4096]);
+            let mut builder = Builder::new(&mut query, 512, 7, 0).unwrap();
+            builder.question(&wire(name), rtype, Class::IN).unwrap();
+            let len = builder.finish();
+            let len = server.answer(&query[..len], &mut out).unwrap();
+            let reply = MessageView::new(&out[..len]).unwrap();
+            let records = reply.records().unwrap().map(Result::unwrap);
+            let sections = records.map(|record| (record.section, record.rtype)).collect::<Vec<_>>();
+            let referral =
+                [(RecordSection::Authority, Rtype::NS), (RecordSection::Additional, Rtype::A)];
+            assert_eq!((sections, out[2] & 4), (referral.to_vec(), 0), "{name} {rtype}");
+        }
+    }
+}
+
 /// A zone with the signatures that the look-up needs; nobody checks them.
 const SIGNED: &str = "$TTL 300\n@ SOA ns host 7 2h 3m 4w 60\n@ NS ns\n@ NSEC *.any SOA NS RRSIG \
                       NSEC\n*.any CNAME svc\n*.any RRSIG CNAME 13 3 300 20991231235959 \
