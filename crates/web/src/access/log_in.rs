@@ -61,6 +61,14 @@ impl From<AccessFault> for LoginFault {
     }
 }
 
+/// A password that was right when it was checked.
+pub(super) struct CheckedPassword {
+    /// The stored form that the password was compared with.
+    hash: PasswordHash,
+    /// Whether the user had a second factor.
+    has_factor: bool,
+}
+
 impl Access {
     /// Begins a session for a user who knows the password and, if there is one, has the second
     /// factor. Attempts are checked one after another, so parallel guesses have no advantage.
@@ -75,19 +83,36 @@ impl Access {
         if check_name(&login.name).is_err() {
             return Err(self.refuse(&sources[..1]));
         }
-        match self.check_password(&login.name, &login.password) {
-            Some(true) => match &login.code {
+        let Some(checked) = self.check_password(&login.name, &login.password) else {
+            return Err(self.refuse(&sources));
+        };
+        if checked.has_factor {
+            match &login.code {
                 None => return Err(LoginFault::CodeNeeded),
                 Some(code) if self.use_code(&login.name, code)? == CodeCheck::Accepted => {}
                 Some(_) => return Err(self.refuse(&sources)),
-            },
-            Some(false) => {}
-            None => return Err(self.refuse(&sources)),
+            }
         }
+        let begun = self.begin_with(&login.name, &checked, from)?;
+        self.state().throttle.succeeded(&sources);
+        Ok(begun)
+    }
+
+    /// Begins a session if the user still exists and has the password that was checked. The user
+    /// may have been removed or changed while the password was hashed.
+    pub(super) fn begin_with(
+        &self,
+        name: &str,
+        checked: &CheckedPassword,
+        from: IpAddr,
+    ) -> Result<BegunSession, LoginFault> {
         let now = self.now();
         let mut state = self.state();
-        state.throttle.succeeded(&sources);
-        Ok(state.sessions.begin(&SessionUser::of(&login.name, None, from), now)?)
+        if !state.stored.users.iter().any(|user| user.name == name && user.password == checked.hash)
+        {
+            return Err(LoginFault::Wrong);
+        }
+        Ok(state.sessions.begin(&SessionUser::of(name, None, from), now)?)
     }
 
     /// Begins a session for a user of a provider.
@@ -126,18 +151,21 @@ impl Access {
         LoginFault::Wrong
     }
 
-    /// Returns `None` if the name or the password is wrong, otherwise whether the user has a second
-    /// factor. The state is not locked while the password is hashed.
-    fn check_password(&self, name: &str, password: &Secret) -> Option<bool> {
+    /// Returns `None` if the name or the password is wrong. The state is not locked while the
+    /// password is hashed.
+    pub(super) fn check_password(&self, name: &str, password: &Secret) -> Option<CheckedPassword> {
         let state = self.state();
         let user = state.stored.users.iter().find(|user| user.name == name);
-        let found = user.map(|user| (user.password.clone(), user.second_factor.is_some()));
+        let found = user.map(|user| CheckedPassword {
+            hash: user.password.clone(),
+            has_factor: user.second_factor.is_some(),
+        });
         drop(state);
-        let Some((hash, has_factor)) = found else {
+        let Some(found) = found else {
             PasswordHash::waste(password);
             return None;
         };
-        hash.is_of(password).then_some(has_factor)
+        found.hash.is_of(password).then_some(found)
     }
 
     /// Checks a code and saves that it was used.

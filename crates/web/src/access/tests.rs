@@ -94,6 +94,23 @@ fn users_and_tokens_are_kept_for_the_owner_only_and_without_their_secrets() {
 }
 
 #[test]
+fn a_password_that_is_changed_while_it_is_checked_begins_no_session() {
+    let site = Site::new("overtaken");
+    let access = site.open();
+    access.user_add(user("ada", Role::Admin)).unwrap();
+    access.user_add(user("bob", Role::Admin)).unwrap();
+    let check = |name: &str| access.check_password(name, &secret("correct horse")).unwrap();
+    let (of_ada, of_bob) = (check("ada"), check("bob"));
+    assert!(access.begin_with("ada", &of_ada, HOME).is_ok());
+    let next = Some(secret("battery staple"));
+    access.user_change(UserChange { password: next, ..change("ada") }).unwrap();
+    access.user_remove("bob").unwrap();
+    assert_eq!(access.begin_with("ada", &of_ada, HOME).err(), Some(LoginFault::Wrong));
+    assert_eq!(access.begin_with("bob", &of_bob, HOME).err(), Some(LoginFault::Wrong));
+    assert_eq!(access.session_count(), 0);
+}
+
+#[test]
 fn a_revoked_token_ends_at_once_and_others_stay() {
     let site = Site::new("revoked");
     let access = site.open();
