@@ -78,7 +78,8 @@ pub(super) struct End<'m> {
 }
 
 /// Writes the complete answer for the owner of the first alias: all aliases, and the data of their
-/// last target. The answer has the note of the first alias that the policy created.
+/// last target. The answer has the note of the first alias that the policy created. The flag AA is
+/// for the first owner (RFC 1035 §4.1.1).
 pub(super) fn write_behind(
     aliases: &[Alias],
     end: &End<'_>,
@@ -92,7 +93,9 @@ pub(super) fn write_behind(
     let (qname, fixed) = question.split_last_chunk::<4>()?;
     let qtype = Rtype(u16::from_be_bytes([fixed[0], fixed[1]]));
     let qclass = Class(u16::from_be_bytes([fixed[2], fixed[3]]));
-    let mut builder = Builder::new(out, limit, 0, QR | RA | end.draft.rcode.low()).ok()?;
+    let is_own = aliases.first().is_some_and(|alias| alias.note == 0);
+    let flags = if is_own { QR | RA | AA } else { QR | RA };
+    let mut builder = Builder::new(out, limit, 0, flags | end.draft.rcode.low()).ok()?;
     builder.question(qname, qtype, qclass).ok()?;
     write_aliases(&mut builder, aliases).ok()?;
     let is_cut = Header::read(end.message).is_some_and(|header| header.has(TC));
@@ -195,4 +198,26 @@ fn append(builder: &mut Builder<'_>, message: &[u8]) -> Option<()> {
         builder.record(section, &record).map_err(|Full| ()).ok()?;
     }
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alias_of_this_server_is_authoritative_and_one_of_the_policy_is_not() {
+        let name = |wire: &[u8]| NameBuf::from_wire(wire).unwrap();
+        let question = b"\x01a\x04test\0\0\x01\0\x01";
+        let mut message = [0; 64];
+        let draft = draft_empty(&mut message, Some(question), Rcode::NOERROR);
+        for (note, expected) in [(0, AA), (3, 0)] {
+            let (owner, target) = (name(b"\x01a\x04test\0").folded(), name(b"\x01b\0"));
+            let alias = Alias { owner, target, ttl_secs: 60, note, flattening: None };
+            let end = End { message: &message[..draft.len], draft };
+            let mut out = [0; 512];
+            let made = write_behind(&[alias], &end, question, &mut out).unwrap();
+            let header = Header::read(&out[..made.len]).unwrap();
+            assert_eq!((header.flags & AA, header.counts[1]), (expected, 1), "{note}");
+        }
+    }
 }
