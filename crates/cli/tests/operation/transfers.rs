@@ -428,6 +428,35 @@ fn a_transfer_that_is_cut_at_any_message_changes_nothing() {
     transferred(&mut server, 2);
 }
 
+#[test]
+fn a_transfer_with_malformed_data_leaves_the_copy_in_force_also_after_a_restart() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (upstream, site) = (Upstream::start(), Site::new());
+    let zone = format!(
+        "[[zone]]\nname = \"corp.example\"\nprimaries = [\"{}\"]\n",
+        listener.local_addr().unwrap()
+    );
+    site.configure(upstream.addr, "", &zone);
+    let mut server = site.start();
+    let secondary = Secondary { site, _upstream: upstream };
+    let site = &secondary.site;
+    answer_connections(&listener, &[vec![one(6, &soa(1))], whole(1)]);
+    transferred(&mut server, 1);
+    let held = || site.avocet_text(&["zone", "export", "corp.example"]);
+    let first = held();
+    assert_eq!(secondary.notify("127.0.0.1"), 0);
+    let mut malformed = whole(2);
+    malformed[2] = one(1, &[192, 0, 2]);
+    answer_connections(&listener, &[vec![one(6, &soa(2))], malformed]);
+    server.wait_for_line("the data of corp.example. A is malformed");
+    assert_eq!(held(), first);
+    assert_eq!(site.metric("avocet_zone_transfers_in_total"), 1.0);
+    drop(listener);
+    server.stop();
+    let _server = site.start();
+    assert_eq!(held(), first);
+}
+
 /// Returns the records of a reply in the order in which dig prints them, without names and TTLs.
 fn answers_of(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| line.contains("\tIN\t") && !line.starts_with(';'));

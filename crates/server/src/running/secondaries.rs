@@ -481,9 +481,21 @@ fn ask(
         return Err(TransferError::Closed.into());
     }
     write(config, &records).map_err(CheckError::Disk)?;
-    running.reloader.reload_zones(Some(&config.id()));
+    put_in_force(running, config, timers.serial)?;
     count(running, &source);
     Ok(Checked::Transferred(timers))
+}
+
+/// Reads the copy of a zone that was written, and checks that its version is then in force.
+fn put_in_force(running: &Running, config: &ZoneConfig, serial: u32) -> Result<(), CheckError> {
+    running.reloader.reload_zones(Some(&config.id()));
+    let zones = &running.reloader.zones;
+    if zones.timers(&config.id()).is_some_and(|timers| timers.serial == serial) {
+        return Ok(());
+    }
+    let state = zones.states().into_iter().find(|state| state.id == config.id());
+    let reason = state.and_then(|state| state.fault).unwrap_or_default();
+    Err(CheckError::NotInForce { serial, reason })
 }
 
 /// Counts a transfer that was put in force.
@@ -616,6 +628,8 @@ enum CheckError {
     Older { theirs: u32, ours: u32 },
     #[error("the zone has errors: {0}")]
     Zone(String),
+    #[error("its serial {serial} was transferred and is not in force: {reason}")]
+    NotInForce { serial: u32, reason: String },
     #[error("cannot keep the zone on disk: {0}")]
     Disk(io::Error),
 }
@@ -635,6 +649,11 @@ fn checked(
     let (mut builder, mut faults) = (ZoneBuilder::new(apex), Faults::default());
     let mut record = MasterRecord::empty();
     for one in records {
+        if let Err(fault) = rdata::check(one.rtype.0, &one.rdata) {
+            let owner = shown(&one.owner);
+            let fault = format!("the data of {owner} {} is malformed: {fault}", one.rtype);
+            return Err(CheckError::Zone(fault));
+        }
         record.owner = NameBuf::from_wire(&one.owner).unwrap_or(NameBuf::ROOT);
         (record.ttl_secs, record.class, record.rtype) = (one.ttl_secs, Class::IN, one.rtype);
         record.rdata.clear();
