@@ -1,8 +1,8 @@
 //! Executes the actions of the resolver, and resumes the queries that it completes.
 //!
 //! The policy may look up every name of an answer, so that many answers at once take long. When the
-//! time for actions is used up, the remaining actions wait for the next turn of the event loop, in
-//! order.
+//! time for actions is used up, the remaining actions, and the remaining waiters of an action, wait
+//! for the next turn of the event loop, in order.
 
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -19,11 +19,16 @@ use crate::fault::contained;
 use crate::fault::{IN_ACTION, planted};
 use crate::values::{Deliver, LateStep, Time, WorkerTurn};
 
+#[cfg(test)]
+mod tests;
+
 /// Actions of the resolver that are executed one after another.
 pub(super) struct ActionBatch {
     pub(super) actions: Actions<Waiter>,
     /// The index of the next action.
     pub(super) next: usize,
+    /// The number of waiters of the next action that are already answered.
+    pub(super) answered: usize,
 }
 
 impl ActionBatch {
@@ -78,9 +83,12 @@ impl Resolution {
         while let Some(action) = batch.actions.list.get(batch.next)
             && self.allowance.begin_share()
         {
-            let place = batch.next;
+            let (place, answered) = (batch.next, std::mem::take(&mut batch.answered));
             batch.next += 1;
-            self.perform((place, action), &batch.actions, turn);
+            if let Some(answered) = self.perform((place, action), (&batch.actions, answered), turn)
+            {
+                (batch.next, batch.answered) = (place, answered);
+            }
         }
     }
 
@@ -92,7 +100,7 @@ impl Resolution {
         }
         let spare = std::mem::take(&mut self.spare_actions);
         let actions = std::mem::replace(&mut self.actions, spare);
-        Some(ActionBatch { actions, next: 0 })
+        Some(ActionBatch { actions, next: 0, answered: 0 })
     }
 
     /// Returns whether actions or held queries wait for the next turn of the event loop.
@@ -108,11 +116,15 @@ impl Resolution {
         batches: impl Iterator<Item = ActionBatch>,
         turn: &mut WorkerTurn<'_, D>,
     ) {
-        for ActionBatch { actions, next } in batches {
+        for ActionBatch { actions, next, answered } in batches {
+            let mut answered = Some(answered);
             for (place, action) in actions.list.iter().enumerate().skip(next) {
                 if matches!(action, Action::Overdue { .. } | Action::Finish { .. }) {
-                    self.perform((place, action), &actions, turn);
+                    while let Some(before) = answered {
+                        answered = self.perform((place, action), (&actions, before), turn);
+                    }
                 }
+                answered = Some(0);
             }
         }
     }
@@ -129,12 +141,14 @@ impl Resolution {
         }
     }
 
+    /// Executes an action. Skips the waiters that are `answered`. If the time of this turn of the
+    /// event loop does not suffice for all waiters, returns how many are answered then.
     fn perform<D: Deliver>(
         &mut self,
         (place, action): (usize, &Action),
-        actions: &Actions<Waiter>,
+        (actions, answered): (&Actions<Waiter>, usize),
         turn: &mut WorkerTurn<'_, D>,
-    ) {
+    ) -> Option<usize> {
         #[cfg(test)]
         planted(&IN_ACTION);
         match action {
@@ -153,11 +167,10 @@ impl Resolution {
             Action::Forget { endpoint } => self.upstreams.forget(*endpoint),
             Action::Overdue { waiters } => {
                 let end = WaitEnd { rtt_ms: 0, trace: actions.trace_of(place) };
-                for waiter in &actions.waiters[waiters.clone()] {
-                    self.end_wait(waiter, end, turn, |cx, output| {
-                        query::resume(cx, waiter, None, output)
-                    });
-                }
+                let waiters = (&actions.waiters[waiters.clone()], answered);
+                return self.end_waits(waiters, end, turn, |cx, waiter, output| {
+                    query::resume(cx, waiter, None, output)
+                });
             }
             Action::Finish { waiters, resolved, asked } => {
                 let waiters = &actions.waiters[waiters.clone()];
@@ -175,14 +188,32 @@ impl Resolution {
                     contained(self.metrics(), || query::share(&cx, asked, obtained, waiters));
                 let rtt_ms = resolved.source.map_or(0, |source| source.rtt_ms);
                 let end = WaitEnd { rtt_ms, trace: actions.trace_of(place) };
-                for waiter in waiters {
-                    self.end_wait(waiter, end, turn, |cx, output| match &shared {
-                        Some(obtained) => query::resume(cx, waiter, Some(obtained), output),
-                        None => QueryStep::Silent(waiter.failed(cx.state.revision)),
-                    });
-                }
+                let waiters = (waiters, answered);
+                return self.end_waits(waiters, end, turn, |cx, waiter, output| match &shared {
+                    Some(obtained) => query::resume(cx, waiter, Some(obtained), output),
+                    None => QueryStep::Silent(waiter.failed(cx.state.revision)),
+                });
             }
         }
+        None
+    }
+
+    /// Ends the waits of clients while there is time, of one client at least. Skips the clients
+    /// that are `answered`, and returns how many are then; `None` if all are.
+    fn end_waits<D: Deliver>(
+        &mut self,
+        (waiters, answered): (&[Waiter], usize),
+        end: WaitEnd<'_>,
+        turn: &mut WorkerTurn<'_, D>,
+        mut take: impl FnMut(&QueryContext<'_>, &Waiter, Output<'_>) -> QueryStep,
+    ) -> Option<usize> {
+        for (place, waiter) in waiters.iter().enumerate().skip(answered) {
+            if place > answered && !self.allowance.begin_share() {
+                return Some(place);
+            }
+            self.end_wait(waiter, end, turn, |cx, output| take(cx, waiter, output));
+        }
+        None
     }
 
     /// Ends the wait of a client: runs the query path for its query, and passes the result on.

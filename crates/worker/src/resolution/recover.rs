@@ -32,7 +32,8 @@ impl Resolution {
         self.shares = Shares::new(shares_key);
         self.wanted = TraceOrders::default();
         let actions = std::mem::take(&mut self.actions);
-        let left = self.backlog.take().into_iter().chain([ActionBatch { actions, next: 0 }]);
+        let batch = ActionBatch { actions, next: 0, answered: 0 };
+        let left = self.backlog.take().into_iter().chain([batch]);
         self.spare_actions = Actions::default();
         let (log, tap) = (self.scratch.take_log(), self.scratch.take_tap());
         let traces = self.scratch.traces().take_sender();
