@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::server::Site;
+use crate::server::{PATIENCE, Site};
 use crate::upstream::{ADDRESS, Upstream};
 
 #[test]
@@ -334,6 +334,21 @@ fn a_control_client_waits_where_no_descriptor_is_left() {
     let mut answer = String::new();
     std::io::Read::read_to_string(&mut waiting, &mut answer).unwrap();
     assert!(answer.contains("\"done\":true"), "{answer}");
+}
+
+#[test]
+fn an_ended_pause_leaves_the_file() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let rule =
+        "[[rule]]\nname = \"games\"\nwhen = 'qname.under(\"game.example\")'\naction = \"block\"\n";
+    site.configure(upstream.addr, "", rule);
+    let _server = site.start();
+    site.avocet_text(&["pause", "--for", "1s"]);
+    let began = std::time::Instant::now();
+    while fs::read_to_string(site.data().join("switches.json")).unwrap().contains("until") {
+        assert!(began.elapsed() < PATIENCE);
+        std::thread::park_timeout(std::time::Duration::from_millis(20));
+    }
 }
 
 #[test]

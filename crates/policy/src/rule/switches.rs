@@ -122,6 +122,13 @@ impl Switches {
         self.grants.retain(|grant| grant.until > now);
     }
 
+    /// Returns whether pauses or grants have ended by `now`, in Unix seconds.
+    #[must_use]
+    pub fn have_ended(&self, now: u64) -> bool {
+        self.pauses.iter().any(|pause| pause.until <= now)
+            || self.grants.iter().any(|grant| grant.until <= now)
+    }
+
     /// Moves the end of all pauses and grants to an earlier time, by this number of seconds.
     pub fn end_earlier(&mut self, secs: u64) {
         let pauses = self.pauses.iter_mut().map(|pause| &mut pause.until);

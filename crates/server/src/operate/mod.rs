@@ -72,7 +72,7 @@ use crate::running::revisions::Revisions;
 use crate::running::secondaries;
 use crate::running::shown_certificates;
 use crate::running::strangers;
-use crate::running::switches::Unsaved;
+use crate::running::switches::{self, Unsaved};
 use crate::running::trust::KeptTrust;
 use crate::running::updates;
 use crate::running::zones::{self, ZoneWatch};
@@ -451,6 +451,7 @@ impl Operation {
             free_at_leisure(retired);
         }
         self.running.tick_trust();
+        switches::expire(&self.running);
         self.running.tick_revisions();
         self.running.save_again();
         let snapshot = shared.snapshot();

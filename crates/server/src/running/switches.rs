@@ -28,12 +28,11 @@ pub(crate) fn load(directory: &Path, now_secs: u64) -> Switches {
     let mut switches = Switches { pauses, grants };
     let back_secs = saved_at_secs.saturating_sub(now_secs);
     switches.end_earlier(back_secs);
+    // Otherwise, a further start with an earlier clock would give them the same time again.
+    let is_changed = back_secs > 0 || switches.have_ended(now_secs);
     switches.expire(now_secs);
-    // Otherwise, each further start would give them the same time again.
-    if back_secs > 0
-        && let Err(error) = save(directory, &switches, now_secs)
-    {
-        tracing::warn!(%error, "cannot save the earlier ends of pauses and grants");
+    if is_changed && let Err(error) = save(directory, &switches, now_secs) {
+        tracing::warn!(%error, "cannot save the ends of pauses and grants");
     }
     switches
 }
@@ -94,6 +93,15 @@ pub(crate) fn save_again(running: &Running) -> Option<String> {
         switches.expire(wall_secs());
         running.unsaved_switches.save(&config.data.directory, &switches)
     })
+}
+
+/// Removes the pauses and grants that have ended, also from the file: a start with an earlier clock
+/// would put them in force again.
+pub(crate) fn expire(running: &Running) {
+    if running.shared.snapshot().parts.switches.have_ended(wall_secs()) {
+        // The clock was not set back: the ends stay where they are.
+        end_earlier(running, 0);
+    }
 }
 
 /// Moves the ends of pauses and grants to an earlier wall time, because the clock was set back.
@@ -246,6 +254,19 @@ mod tests {
         fs::write(directory.join(NAME), b"{\"pauses\": [").unwrap();
         assert_eq!(load(&directory, 5), Switches::default());
         assert!(directory.join("switches.damaged").exists() && !directory.join(NAME).exists());
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn what_has_ended_does_not_begin_again_at_a_start_with_an_earlier_clock() {
+        let directory =
+            std::env::temp_dir().join(format!("avocet-switches-ended-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let pause = |until| Pause { scope: Scope::All, until };
+        let switches = Switches { pauses: vec![pause(900_020)], ..Switches::default() };
+        save(&directory, &switches, 900_000).unwrap();
+        assert_eq!(load(&directory, 900_030).pauses, []);
+        assert_eq!(load(&directory, 1_000).pauses, []);
         fs::remove_dir_all(&directory).unwrap();
     }
 
