@@ -181,7 +181,15 @@ fn begin(args: &RestoreArgs) -> Result<Begun, CommandError> {
 fn facts_text(facts: &BackupFacts) -> String {
     let made = ago(Some(facts.at));
     let left_out = left_out_text(&facts.left_out);
-    format!("{} files, made {made} by avocet {}{left_out}", facts.files, facts.version)
+    let log = facts.replaced_log.as_ref().map(|log| {
+        format!(
+            "\nwarning: the query log in the data directory was that of another server; the query \
+             log of the backup has replaced it, and it is now in {}",
+            log.display()
+        )
+    });
+    let log = log.unwrap_or_default();
+    format!("{} files, made {made} by avocet {}{left_out}{log}", facts.files, facts.version)
 }
 
 /// Returns a line for each file that is not put in place.

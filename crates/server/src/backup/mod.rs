@@ -12,6 +12,7 @@
 //! A backup has state that cannot be fetched or resolved again: no caches, no copies of lists. It
 //! has the query log only on request, and it lacks the keys and serials of signed zones.
 
+mod query_log;
 mod read;
 mod restore;
 mod waiting;

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use avocet_config::{Config, environment};
 use avocet_control::backup::{BackupHead, RestoreStaged, UnusableFile};
@@ -26,6 +26,7 @@ use avocet_web::audit::{AuditEntry, AuditLog};
 use serde_json::json;
 use tracing::warn;
 
+use super::query_log;
 use super::read::read;
 use super::{
     BackupError, CERTIFICATES, CONFIGURATION, CertificateDirectory, FileKind, MAX_FILE, Place,
@@ -40,8 +41,8 @@ const UPLOAD: &str = "restore.upload";
 /// The directory of a backup that waits for a start.
 pub(super) const PENDING: &str = "restore.pending";
 pub(super) const BACKUP: &str = "backup.jsonl";
-const NEW: &str = "new";
-const BEFORE: &str = "before";
+pub(super) const NEW: &str = "new";
+pub(super) const BEFORE: &str = "before";
 
 /// A backup that was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,10 +56,13 @@ pub struct BackupFacts {
     /// Certificate files that cannot be used, and that a restore leaves out. They do not prevent
     /// the restore, because the server can obtain or make other certificates.
     pub left_out: Vec<UnusableFile>,
+    /// The directory with the query log that was in place, if the query log of the backup has
+    /// replaced it.
+    pub replaced_log: Option<PathBuf>,
 }
 
 impl From<BackupFacts> for RestoreStaged {
-    fn from(BackupFacts { version, at, files, left_out }: BackupFacts) -> Self {
+    fn from(BackupFacts { version, at, files, left_out, .. }: BackupFacts) -> Self {
         Self { version, at, files, left_out }
     }
 }
@@ -94,7 +98,7 @@ pub fn check(backup: &Path, place: Place<'_>) -> Result<BackupFacts, BackupError
         }
     }
     let BackupHead { version, at, .. } = head;
-    Ok(BackupFacts { version, at, files: found.files, left_out })
+    Ok(BackupFacts { version, at, files: found.files, left_out, replaced_log: None })
 }
 
 fn check_file(name: &str, octets: &[u8], place: Place<'_>) -> Result<(), BackupError> {
@@ -209,7 +213,7 @@ pub fn finish(place: Place<'_>, now: u64) -> Result<Option<BackupFacts>, BackupE
         return Ok(None);
     }
     let pending = place.directory.join(PENDING);
-    let facts = check(&pending.join(BACKUP), place)?;
+    let mut facts = check(&pending.join(BACKUP), place)?;
     let mut names = unpack(&pending, place.directory)?;
     for UnusableFile { file, reason } in &facts.left_out {
         warn!("{file} in the backup cannot be used, and is not restored: {reason}");
@@ -225,7 +229,12 @@ pub fn finish(place: Place<'_>, now: u64) -> Result<Option<BackupFacts>, BackupE
     while done.exists() {
         done.as_mut_os_string().push("a");
     }
-    fs::rename(&pending, done).and_then(|()| sync(place.directory)).map_err(failed)?;
+    fs::rename(&pending, &done).and_then(|()| sync(place.directory)).map_err(failed)?;
+    let log = done.join(BEFORE).join(QUERY_LOG);
+    if log.exists() {
+        warn!("the query log of the backup has replaced another one, now in {}", log.display());
+        facts.replaced_log = Some(log);
+    }
     record(place.directory, &facts, now);
     Ok(Some(facts))
 }
@@ -360,7 +369,7 @@ fn put_in_place(pending: &Path, directory: &Path, names: &[String]) -> io::Resul
     for one in CERTIFICATES.iter().filter(|one| one.is_replaced_by(names)) {
         put_certificates(one, pending, directory, names)?;
     }
-    put_query_log(&new, directory, names)?;
+    query_log::put(pending, directory, names)?;
     [pending, &before, &new, directory].into_iter().try_for_each(sync)
 }
 
@@ -422,26 +431,6 @@ fn keep_certificates(
     fs::rename(part, kept)
 }
 
-/// Adds the files of the query log that the directory does not have.
-fn put_query_log(new: &Path, directory: &Path, names: &[String]) -> io::Result<()> {
-    let mut names = names.iter().filter(|name| name.starts_with(QUERY_LOG)).peekable();
-    if names.peek().is_none() {
-        return Ok(());
-    }
-    let log = directory.join(QUERY_LOG);
-    if !log.exists() {
-        create_directory(&log)?;
-        give_to_owner_of(directory, &log)?;
-    }
-    for name in names {
-        let target = directory.join(name);
-        if !target.exists() && new.join(name).exists() {
-            fs::rename(new.join(name), target)?;
-        }
-    }
-    sync(&log)
-}
-
 fn create(path: &Path) -> io::Result<File> {
     // If a crash left a symbolic link here, the write must not follow it.
     let _ = fs::remove_file(path);
@@ -449,14 +438,14 @@ fn create(path: &Path) -> io::Result<File> {
 }
 
 /// Writes a file, and waits until it is on the disk.
-fn write_new(path: &Path, mut content: impl Read, owner: &Path) -> io::Result<()> {
+pub(super) fn write_new(path: &Path, mut content: impl Read, owner: &Path) -> io::Result<()> {
     let mut file = create(path)?;
     io::copy(&mut content, &mut file)?;
     file.sync_all()?;
     give_to_owner_of(owner, path)
 }
 
-fn create_directory(path: &Path) -> io::Result<()> {
+pub(super) fn create_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
@@ -466,7 +455,7 @@ pub(super) fn sync(directory: &Path) -> io::Result<()> {
 }
 
 /// Makes the owner of a directory the owner of a file: root may have written the file.
-fn give_to_owner_of(directory: &Path, path: &Path) -> io::Result<()> {
+pub(super) fn give_to_owner_of(directory: &Path, path: &Path) -> io::Result<()> {
     let (owner, own) = (fs::metadata(directory)?, fs::metadata(path)?);
     if (owner.uid(), owner.gid()) == (own.uid(), own.gid()) {
         return Ok(());

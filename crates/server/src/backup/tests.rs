@@ -203,6 +203,61 @@ fn a_restore_brings_back_all_files_and_keeps_those_that_it_replaces() {
     }
 }
 
+/// Returns the entries of the query log: its files of blocks.
+fn log_files(server: &Server) -> Vec<(String, String)> {
+    server.state().into_iter().filter(|(name, _)| name.ends_with(".blocks")).collect()
+}
+
+#[test]
+fn the_query_log_of_another_server_does_not_hide_that_of_the_backup() {
+    const FIRST: &str = "query-log/head-0000000000000000.blocks";
+    const NEXT: &str = "query-log/head-0000000000000007.blocks";
+    let server = Server::new("log", "one");
+    fs::create_dir(server.data().join("query-log")).unwrap();
+    server.put("query-log/pseudonym.key", "0123456789abcdef");
+    server.put(FIRST, "seven");
+    let backup = server.backup();
+
+    // The same log has grown meanwhile.
+    server.put(FIRST, "seven and more");
+    server.put(NEXT, "next");
+    let grown = log_files(&server);
+    assert_eq!(server.restore(&backup).unwrap().replaced_log, None);
+    assert_eq!(log_files(&server), grown);
+
+    // Another server began its log at the same id.
+    server.put("query-log/pseudonym.key", "another one here");
+    server.put(FIRST, "seven, too");
+    let facts = server.restore(&backup).unwrap();
+    let log = facts.replaced_log.unwrap();
+    assert_eq!(log_files(&server), [(FIRST.to_owned(), "seven".to_owned())]);
+    assert_eq!(
+        fs::read_to_string(server.data().join("query-log/pseudonym.key")).unwrap(),
+        "0123456789abcdef"
+    );
+    assert!(log.starts_with(server.data()) && log.join("head-0000000000000007.blocks").exists());
+
+    // The next start completes moving a log after a crash.
+    let pending = server.data().join("restore.pending");
+    let (file, directory) = (server.file(), server.data());
+    let place = Place { directory: &directory, configuration: Some(&file) };
+    place_upload(&server.keep(&backup), &directory).unwrap();
+    stage(place).unwrap();
+    server.put(NEXT, "of another log");
+    fs::create_dir_all(pending.join("query-log.before")).unwrap();
+    fs::create_dir(pending.join("before")).unwrap();
+    let moved = server.data().join(FIRST);
+    fs::rename(moved, pending.join("query-log.before/head-0000000000000000.blocks")).unwrap();
+    let log = finish(place, 3_000).unwrap().unwrap().replaced_log.unwrap();
+    assert_eq!(log_files(&server), [(FIRST.to_owned(), "seven".to_owned())]);
+    assert!(log.join("head-0000000000000007.blocks").exists());
+
+    // Two servers continued copies of the same log.
+    server.put(FIRST, "seve and other entries");
+    assert!(server.restore(&backup).unwrap().replaced_log.is_some());
+    assert_eq!(log_files(&server), [(FIRST.to_owned(), "seven".to_owned())]);
+}
+
 #[test]
 fn decisions_about_addresses_of_pools_come_back() {
     let server = Server::new("pools", "one");
