@@ -145,7 +145,7 @@ fn users_of_the_command_line_are_kept_and_recorded() {
         results,
         [
             "user-add \"ok\"",
-            "user-add \"conflict\"",
+            "user-add \"exists\"",
             "user-change \"ok\"",
             "user-change \"ok\"",
             "user-change \"invalid-value\"",
