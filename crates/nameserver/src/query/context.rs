@@ -220,8 +220,8 @@ impl<'q> Query<'q> {
         matches!(self.arrival, Arrival::Waiting(waiter) if waiter.servers.is_some())
     }
 
-    /// Returns whether the query waited for these servers of a rule; with `None`, for the servers of
-    /// the plan.
+    /// Returns whether the query waited for these servers of a rule; with `None`, for those of the
+    /// plan.
     pub(super) fn is_forwarded_to(&self, servers: Option<&[SocketAddr]>) -> bool {
         match self.arrival {
             Arrival::New { .. } => servers.is_none(),

@@ -32,7 +32,7 @@ use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
 use avocet_nameserver::trust::LearntTrust;
 use avocet_nameserver::upstream_addresses::UpstreamAddresses;
-use avocet_nameserver::zone_files::{AddressLookUp, ReadZones, ZoneChangeError, ZoneFiles};
+use avocet_nameserver::zone_files::{AddressLookUp, ZoneChangeError, ZoneFiles};
 use avocet_resolver::Introduction;
 use avocet_revisions::ChangeOrigin;
 use avocet_wire::{FoldedName, FoldedNameBuf};
@@ -335,23 +335,6 @@ impl Reloader {
         self.revisions.came_into_force((text, &kept), change.origin, probation_secs);
         self.drop_below(&zones, &old, unconfigured);
         Ok(Reloaded { restart, new_epoch, removed, revision: kept.number })
-    }
-
-    /// Reads the zones of a snapshot that is not in force yet. Returns the snapshot with them.
-    fn with_zones(
-        &self,
-        staged: Snapshot,
-        unconfigured: &mut Unconfigured,
-    ) -> Result<(Snapshot, ReadZones), StateError> {
-        let read = self.zones.read(&staged.config.zones);
-        let zones = read.zones();
-        if zones.changed_to(&unconfigured.zones).is_empty() {
-            return Ok((staged, read));
-        }
-        unconfigured.zones = zones;
-        let snapshot =
-            staged.replaced(staged.config.clone(), unconfigured, staged.parts.clone())?;
-        Ok((snapshot, read))
     }
 
     /// Reads the configuration. A file that is being written may be valid although its end is

@@ -1,9 +1,12 @@
-//! The members of catalogs among the zones in force.
+//! The zones of a new configuration, and the members of catalogs among the zones in force.
 
 use std::sync::{Arc, PoisonError};
 
 use avocet_config::Config;
 use avocet_config::zone::ZoneConfig;
+use avocet_nameserver::StateError;
+use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
+use avocet_nameserver::zone_files::ReadZones;
 use avocet_zone::ZoneId;
 
 use super::Reloader;
@@ -44,6 +47,23 @@ impl Reloader {
         // A reload writes the catalogs before its zones are in force.
         let _lock = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         renew_catalogs(&self.shared.snapshot().config.zones);
+    }
+
+    /// Reads the zones of a snapshot that is not in force yet. Returns the snapshot with them.
+    pub(super) fn with_zones(
+        &self,
+        staged: Snapshot,
+        unconfigured: &mut Unconfigured,
+    ) -> Result<(Snapshot, ReadZones), StateError> {
+        let read = self.zones.read(&staged.config.zones);
+        let zones = read.zones();
+        if zones.changed_to(&unconfigured.zones).is_empty() {
+            return Ok((staged, read));
+        }
+        unconfigured.zones = zones;
+        let snapshot =
+            staged.replaced(staged.config.clone(), unconfigured, staged.parts.clone())?;
+        Ok((snapshot, read))
     }
 
     /// Puts the currently known members in force.
