@@ -112,8 +112,8 @@ fn the_texts_of_the_table_are_read_the_same() {
 }
 
 /// Reports whether `domain` refuses a generated text: escapes in parameters, some key numbers,
-/// repeated TLS groups, the types NSAP-PTR and ALIAS in a list, and IPSECKEY with an IPv6 gateway or
-/// without a key.
+/// repeated TLS groups, the types NSAP-PTR and ALIAS in a list, and IPSECKEY with an IPv6 gateway
+/// or without a key.
 fn domain_refuses(mnemonic: &str, text: &str) -> bool {
     match mnemonic {
         "SVCB" | "HTTPS" => ["\\", "key", "groups"].iter().any(|part| text.contains(part)),
