@@ -216,7 +216,13 @@ impl Ownership {
         if is_over {
             // No write can begin between the end of the wait and this step, because the state is
             // locked.
-            (state.phase, state.lock) = (Phase::Ceded, None);
+            state.phase = Phase::Ceded;
+            if let Some(lock) = state.lock.take() {
+                // To close the file would not be enough: a program that another thread starts has a
+                // copy of the descriptor until it is loaded. If this fails, the other process waits
+                // for that.
+                let _ = lock.unlock();
+            }
         }
         is_over
     }
@@ -367,9 +373,12 @@ mod tests {
         new.enter(Phase::Foreign);
         assert_eq!(new.permit(PermitKind::Write, NOW).err(), Some(NotOwner));
         assert!(is_held(new.lock(&place.0, Phase::Beginning(thread::current().id()))));
+        // As a program that another thread is starting has it.
+        let copy = old.state().lock.as_ref().unwrap().try_clone().unwrap();
         assert!(old.close(NOW) && old.cede(NOW));
         assert_eq!(old.permit(PermitKind::Write, NOW).err(), Some(NotOwner));
         new.lock(&place.0, Phase::Beginning(thread::current().id())).unwrap();
+        drop(copy);
         assert!(new.permit(PermitKind::Write, NOW).is_ok());
         thread::scope(|scope| {
             let other = scope.spawn(|| new.permit(PermitKind::Write, NOW).is_ok());

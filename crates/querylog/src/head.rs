@@ -13,13 +13,14 @@ use std::sync::Arc;
 
 use crate::block::{Block, BlockHeader, HEADER, MAGIC};
 use crate::error::LogError;
+use crate::lock::LockedFile;
 
 /// Number of octets that are read at once in the search for the next block.
 const WINDOW: usize = 1 << 16;
 
 /// The file of the head to which the writer appends blocks.
 pub(crate) struct HeadFile {
-    file: File,
+    file: LockedFile,
     path: PathBuf,
     pub(crate) octets: u64,
     pub(crate) entries: u64,
@@ -41,7 +42,7 @@ impl HeadFile {
             .create_new(true)
             .open(&path)
             .map_err(LogError::file("create", &path))?;
-        file.lock_shared().map_err(LogError::file("lock", &path))?;
+        let file = LockedFile::share(file).map_err(LogError::file("lock", &path))?;
         Ok(Self { file, path, octets: 0, entries: 0, raw: 0, is_dirty: false })
     }
 
@@ -50,9 +51,9 @@ impl HeadFile {
     /// # Errors
     /// The block cannot be written. If a part of it was written, that part is removed if possible.
     pub(crate) fn append(&mut self, block: &[u8], header: &BlockHeader) -> Result<(), LogError> {
-        if let Err(source) = self.file.write_all(block) {
+        if let Err(source) = self.file.file().write_all(block) {
             // If this fails, too, readers skip the incomplete block.
-            let _ = self.file.set_len(self.octets);
+            let _ = self.file.file().set_len(self.octets);
             return Err(LogError::file("write", &self.path)(source));
         }
         self.octets += block.len() as u64;
@@ -68,7 +69,7 @@ impl HeadFile {
     /// The disk fails.
     pub(crate) fn sync(&mut self) -> Result<(), LogError> {
         if std::mem::take(&mut self.is_dirty) {
-            self.file.sync_data().map_err(LogError::file("sync", &self.path))?;
+            self.file.file().sync_data().map_err(LogError::file("sync", &self.path))?;
         }
         Ok(())
     }
@@ -79,7 +80,7 @@ impl HeadFile {
     /// Another program deleted or replaced the file.
     pub(crate) fn check_place(&self) -> Result<(), LogError> {
         let place = |file: std::fs::Metadata| (file.dev(), file.ino());
-        let own = self.file.metadata().map(place).ok();
+        let own = self.file.file().metadata().map(place).ok();
         match std::fs::metadata(&self.path).map(place).ok() {
             named if named.is_some() && named == own => Ok(()),
             _ => Err(LogError::damaged(&self.path, "another program deleted it")),
@@ -101,7 +102,7 @@ impl HeadFile {
 /// The file cannot be opened.
 pub(crate) fn is_written(path: &Path) -> Result<bool, LogError> {
     let file = File::open(path).map_err(LogError::file("open", path))?;
-    Ok(matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    Ok(matches!(LockedFile::take(file), Err(TryLockError::WouldBlock)))
 }
 
 /// The loss of a reader: the damaged parts of the log that it skipped.
