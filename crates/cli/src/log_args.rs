@@ -48,6 +48,9 @@ pub(crate) struct LogFilterArgs {
     /// Only this name and the names below it
     #[arg(long, value_name = "NAME")]
     pub(crate) under: Option<String>,
+    /// Only names that have this text somewhere
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) contains: Option<String>,
     /// Only this client: its address, or its name
     #[arg(long, value_name = "ADDRESS|NAME")]
     pub(crate) client: Option<String>,

@@ -29,7 +29,8 @@ pub(crate) fn of_request(
     args: &LogFilterArgs,
     config: Option<&Config>,
 ) -> Result<LogFilter, CommandError> {
-    let LogFilterArgs { name, under, client, group, rtype, rcode, rule, list, .. } = args.clone();
+    let LogFilterArgs { name, under, contains, client, group, .. } = args.clone();
+    let LogFilterArgs { rtype, rcode, rule, list, .. } = args.clone();
     let time = |text: &Option<String>| text.as_deref().map(|text| time(config, text)).transpose();
     let upstream = args.upstream.as_deref().map(upstream).transpose()?;
     let (from, to) = (time(&args.from)?, time(&args.to)?);
@@ -44,6 +45,7 @@ pub(crate) fn of_request(
     Ok(LogFilter {
         name,
         under,
+        contains,
         client,
         device,
         group,

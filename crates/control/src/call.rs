@@ -1,8 +1,7 @@
 //! The table of all requests, and the trait that answers them.
 //!
-//! A front end decodes a request, calls [`Control`], and encodes the reply. [`Call`] connects the
-//! types: the reply of a request is an associated type, so that neither end can confuse it with the
-//! reply of another request.
+//! A front end decodes a request, calls [`Control`], and encodes the reply. The reply of a request
+//! is an associated type of [`Call`], so that no end confuses it with that of another request.
 
 use std::io::{self, Write};
 
@@ -58,10 +57,9 @@ use crate::zones::{
     ZoneExport, ZoneExported, ZonePage, ZoneRecords, ZoneReload, ZoneText, ZonesReport, ZonesStatus,
 };
 
-/// The operations of the running server, one for each request.
-///
-/// Each call blocks until its reply is complete, for up to 12 seconds for a trace and longer for a
-/// refresh of lists. Several threads may make calls at the same time.
+/// The operations of the running server, one for each request. Each call blocks until its reply is
+/// complete: up to 12 seconds for a trace, longer for a refresh of lists. Several threads may make
+/// calls at the same time.
 pub trait Control {
     /// Returns the counts of the caches.
     fn stats(&self, request: Stats) -> Result<CacheStats, ControlError>;
@@ -153,11 +151,19 @@ pub trait Control {
         lines: Parts<'_, LogLine>,
     ) -> Result<LogFound, ControlError>;
 
-    /// Returns queries in the files of the log.
-    fn log_search(&self, request: LogSearch) -> Result<LogPage, ControlError>;
+    /// Returns queries in the files of the log; ends if the client has disconnected.
+    fn log_search(
+        &self,
+        request: LogSearch,
+        waiting: Parts<'_, AtWork>,
+    ) -> Result<LogPage, ControlError>;
 
     /// Returns the number of queries in the files of the log.
-    fn log_count(&self, request: LogCount) -> Result<LogCounted, ControlError>;
+    fn log_count(
+        &self,
+        request: LogCount,
+        waiting: Parts<'_, AtWork>,
+    ) -> Result<LogCounted, ControlError>;
 
     /// Returns one query of the log.
     fn log_show(&self, request: LogShow) -> Result<LogEntry, ControlError>;
@@ -475,9 +481,9 @@ calls! {
     /// Sends each query as it is answered.
     LogTail sends LogLine => log_tail -> LogFound;
     /// Queries in the files of the log.
-    LogSearch => log_search -> LogPage;
+    LogSearch sends AtWork => log_search -> LogPage;
     /// The number of queries in the files of the log.
-    LogCount => log_count -> LogCounted;
+    LogCount sends AtWork => log_count -> LogCounted;
     /// Shows one query of the log.
     LogShow => log_show -> LogEntry;
     /// Shows the counts and rankings of a period.

@@ -138,7 +138,7 @@ pub struct ImageStatus {
     pub made_in_ms: u64,
 }
 
-/// A sign that a refresh is still at work.
+/// A sign that the server is still at work on the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AtWork {
     /// Always true.

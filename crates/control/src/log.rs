@@ -23,6 +23,10 @@ pub struct LogFilter {
     /// A name: the filter selects queries for it and for all names below it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub under: Option<String>,
+    /// A text: the filter selects queries whose QNAME has it somewhere, in upper or lower case. The
+    /// QNAME ends with a dot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contains: Option<String>,
     /// The address or name of the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,

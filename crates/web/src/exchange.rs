@@ -33,6 +33,7 @@ use crate::input;
 use crate::oidc::Flow;
 use crate::openapi::Interface;
 use crate::own::{self, OwnContext, OwnReply};
+use crate::presence::Presence;
 use crate::problem::{
     BUSY, CHANGED, FORBIDDEN, FORGED, INTERNAL, INVALID_VALUE, KEY_REUSED, LIMIT_REACHED,
     MALFORMED, Problem, REPEATED, UNAUTHENTICATED,
@@ -145,6 +146,7 @@ struct Exchange {
     session: Option<Secret>,
     /// The cookie of a log-in by the provider.
     flow: Option<Secret>,
+    presence: Presence,
 }
 
 impl Exchange {
@@ -157,7 +159,8 @@ impl Exchange {
         let flow = cookie(&head.headers, FLOW_COOKIES[caller.security as usize]);
         end_foreign_sessions(&shared.access, &*shared.surroundings);
         let author = author(&shared.access, &head.headers, session.as_ref())?;
-        let exchange = Self { shared, route, head, caller, author, session, flow };
+        let presence = Presence::default();
+        let exchange = Self { shared, route, head, caller, author, session, flow, presence };
         exchange.check_forgery()?;
         exchange.check_scope().inspect_err(|problem| {
             if exchange.route.verb != Verb::Get && exchange.author.is_some() {
@@ -283,8 +286,11 @@ impl Exchange {
         form: ReplyForm,
     ) -> Result<Value, Problem> {
         let (control, request) = (&*self.shared.control, self.admitted(command, fields)?);
-        let Some(author) = self.limited() else { return call(control, request, form) };
-        let reply = call(control, request.clone(), form)?;
+        let presence = &self.presence;
+        let Some(author) = self.limited() else {
+            return call(control, request, form, presence);
+        };
+        let reply = call(control, request.clone(), form, presence)?;
         author.limits.trim(&request, reply).ok_or_else(|| beyond(author))
     }
 
@@ -299,6 +305,8 @@ impl Exchange {
     async fn begin_work(self, fields: Map<String, Value>) -> Result<Response<Body>, Problem> {
         let turn = self.turn().await?;
         let security = self.caller.security;
+        // Dropped with this future if the client disconnects.
+        let _client = self.presence.begin();
         let work = move || {
             let _turn = turn;
             self.work(fields)
@@ -343,8 +351,8 @@ impl Exchange {
         Ok(response)
     }
 
-    /// Serves the request on a thread that may block, even if the client has disconnected: a change
-    /// and its entry in the audit log belong together.
+    /// Serves the request on a thread that may block. A change continues even if the client has
+    /// disconnected, because a change and its entry in the audit log belong together.
     fn work(self, fields: Map<String, Value>) -> Result<WebReply, Problem> {
         // Held until the audit log has its entry: another process that takes over reads both.
         let _change = self.change()?;
@@ -648,15 +656,21 @@ pub(crate) fn request(
     serde_json::from_value(Value::Object(fields)).map_err(|error| MALFORMED.of(error.to_string()))
 }
 
-/// Calls the server, and forms the reply.
+/// Calls the server, and forms the reply. A request that changes nothing ends when its client
+/// disconnects.
 fn call(
     control: &(dyn Control + Send + Sync),
     request: ControlRequest,
     form: ReplyForm,
+    presence: &Presence,
 ) -> Result<Value, Problem> {
     let mut parts: Vec<Value> = Vec::new();
     let mut is_full = false;
+    let reads = request.effect() == Effect::Reads;
     let mut collect = |part: &[u8]| {
+        if reads {
+            presence.check()?;
+        }
         if matches!(form, ReplyForm::WithParts(_)) {
             is_full = parts.len() >= MAX_PARTS;
             if is_full {

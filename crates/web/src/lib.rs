@@ -26,6 +26,7 @@ pub mod oidc;
 mod openapi;
 mod own;
 mod pages;
+mod presence;
 mod problem;
 mod refusals;
 mod reply;

@@ -49,9 +49,13 @@ function ruleFor(name: string): Hit[] {
 function queries(written: string): Hit[] {
   if (!session.may('queries:read') || /\s/.test(written)) return [];
   const isAddress = /^(\d{1,3}(\.\d{1,3}){3}|[0-9a-f:]*:[0-9a-f:.]+)$/i.test(written);
-  const [field, hint] = isAddress
-    ? (['client', text.search.ofClient] as const)
-    : (['under', text.search.below] as const);
+  // A dot means a whole name; a word may be any part of one.
+  const field = isAddress ? 'client' : written.includes('.') ? 'under' : 'contains';
+  const { hint, blocked } = {
+    client: { hint: text.search.ofClient, blocked: '' },
+    under: { hint: text.search.below, blocked: text.search.blockedBelow },
+    contains: { hint: text.search.containing, blocked: text.search.blockedContaining },
+  }[field];
   return [
     { icon: 'queries', title: written, hint, href: href('/queries', { [field]: written }) },
     ...(isAddress
@@ -60,8 +64,8 @@ function queries(written: string): Hit[] {
           {
             icon: 'block' as const,
             title: written,
-            hint: text.search.blockedBelow,
-            href: href('/queries', { under: written, kind: 'blocked' }),
+            hint: blocked,
+            href: href('/queries', { [field]: written, kind: 'blocked' }),
           },
           ...ruleFor(written),
         ]),

@@ -44,6 +44,8 @@ export const de: Texts = {
     pool: 'Pool',
     below: 'Anfragen danach und darunter',
     blockedBelow: 'blockierte Anfragen darunter',
+    containing: 'Anfragen nach Namen damit',
+    blockedContaining: 'blockierte Namen damit',
     wouldChange: 'Was würde Blockieren ändern?',
     blockRule: (name) => `${name} blockieren`,
     ofClient: 'Anfragen dieses Clients',
@@ -282,6 +284,7 @@ export const de: Texts = {
     addFilter: 'Filter hinzufügen',
     fields: {
       name: 'Name',
+      contains: 'Enthält',
       under: 'Unter',
       client: 'Client',
       device: 'Gerät',

@@ -45,6 +45,8 @@ export const en = {
     pool: 'pool',
     below: 'queries for it and names below',
     blockedBelow: 'blocked queries below it',
+    containing: 'queries for names with it',
+    blockedContaining: 'blocked names with it',
     wouldChange: 'what would a block change?',
     blockRule: (name: string) => `block ${name}`,
     ofClient: 'queries of this client',
@@ -294,6 +296,7 @@ export const en = {
     addFilter: 'Add a filter',
     fields: {
       name: 'Name',
+      contains: 'Contains',
       under: 'Below',
       client: 'Client',
       device: 'Device',

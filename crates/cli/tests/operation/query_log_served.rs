@@ -69,6 +69,9 @@ fn a_search_over_http_has_filters_and_pages() {
     let check = |query: &str, expected: &[&str]| assert_eq!(names(&get(query)), expected);
     check("name=WWW.example", &all[3..]);
     check("under=ads.example", &all[1..3]);
+    check("contains=S.EXAM", &all[1..3]);
+    check("contains=ww&kind=answered", &all[3..]);
+    check("contains=absent", &[]);
     check("kind=blocked", &all[1..3]);
     check("outcome=packet-hit", &all[4..]);
     check("rule=no-ads&name=ads.example", &all[2..3]);

@@ -37,6 +37,7 @@ fn add(filter: &mut Filter, word: &str) {
     match column {
         "from" => filter.time_us.start = number(),
         "to" => filter.time_us.end = number(),
+        "contains" => filter.conditions.push(Condition::Contains(value.to_owned())),
         "under" => filter.conditions.push(Condition::Under(value.to_owned())),
         _ => filter.conditions.push(condition(column, value)),
     }

@@ -21,6 +21,9 @@ const ROUNDS: usize = 5;
 /// A top-level domain that has a fifth of the names.
 const ZONE: &str = "com.";
 
+/// Number of octets of the parts of names that are searched for.
+const PART: usize = 6;
+
 /// A search, with the name of its row in the output.
 struct Question {
     row: String,
@@ -49,6 +52,16 @@ fn questions(last_us: u64) -> Vec<Question> {
     ];
     questions.extend(words.map(|(row, column, value)| {
         question(format!("first page by {row}"), vec![condition(column, value)])
+    }));
+    // Parts of frequent, of rare and of no names.
+    let parts = [
+        ("name, frequent", Trace::name(RANKS[0])),
+        ("name, rare", Trace::name(RANKS[4])),
+        ("name, absent", "absent.".to_owned()),
+    ];
+    questions.extend(parts.map(|(row, name)| {
+        let part = name[..name.len().min(PART)].to_owned();
+        question(format!("first page by a part of a {row}"), vec![Condition::Contains(part)])
     }));
     let mut day = question("first page of the last 24 h".to_owned(), Vec::new());
     day.filter.time_us.start = last_us.saturating_sub(DAY_US);

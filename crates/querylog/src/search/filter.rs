@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use memchr::memmem::{self, Finder};
+
 use crate::chunk::{Chunk, Words};
 use crate::column::{Int, Set, Text};
 use crate::error::LogError;
@@ -15,6 +17,9 @@ pub enum Condition {
     Is(Text, Vec<String>),
     /// The QNAME is this name, or a name below it. The name is in lower case and ends with a dot.
     Under(String),
+    /// The QNAME in presentation format, with its final dot, has this text somewhere. The text is
+    /// in lower case.
+    Contains(String),
     /// The client is in this network.
     Within(ClientNetwork),
     /// The set in the column has this text.
@@ -53,7 +58,10 @@ impl Filter {
     pub(crate) fn implies(&self, column: Text, text: &str) -> bool {
         let [condition] = self.conditions.as_slice() else { return false };
         match (condition, column) {
-            (Condition::Is(Text::Qname, _) | Condition::Under(_), Text::Qname)
+            (
+                Condition::Is(Text::Qname, _) | Condition::Under(_) | Condition::Contains(_),
+                Text::Qname,
+            )
             | (Condition::Is(Text::Client, _) | Condition::Within(_), Text::Client) => {
                 condition.matches(text.as_bytes())
             }
@@ -112,7 +120,11 @@ impl Condition {
             }
             Self::Has(set @ Set::Lists, wanted) => group.may_have(FileColumn::Set(*set), wanted),
             Self::Any(conditions) => conditions.iter().any(|one| one.may_match(group)),
-            Self::Is(..) | Self::Under(_) | Self::Within(_) | Self::Has(..) => true,
+            // A bloom filter knows whole texts only. The dictionary of the row group, which is read
+            // before its rows, excludes the group instead.
+            Self::Is(..) | Self::Under(_) | Self::Contains(_) | Self::Within(_) | Self::Has(..) => {
+                true
+            }
         }
     }
 
@@ -122,6 +134,11 @@ impl Condition {
         let column = match self {
             Self::Is(text, _) => Words::Text(*text),
             Self::Under(_) => Words::Text(Text::Qname),
+            Self::Contains(part) => {
+                let part = Finder::new(part);
+                let has = |text: &[u8]| part.find(text).is_some();
+                return chunk.restrict(Words::Text(Text::Qname), &has, start, wanted);
+            }
             Self::Within(_) => Words::Text(Text::Client),
             Self::Has(set, _) => Words::Set(*set),
             Self::Any(conditions) => {
@@ -143,6 +160,7 @@ impl Condition {
         match self {
             Self::Is(_, texts) => texts.iter().any(|text| text.as_bytes() == candidate),
             Self::Under(zone) => is_under(candidate, zone.as_bytes()),
+            Self::Contains(part) => memmem::find(candidate, part.as_bytes()).is_some(),
             Self::Within(network) => {
                 std::str::from_utf8(candidate).is_ok_and(|client| network.includes(client))
             }

@@ -119,6 +119,10 @@ fn random_filter(chance: &mut Chance, log: &Log) -> Filter {
         conditions.push(Condition::Under(zones[chance.below(5) as usize].to_owned()));
     }
     if chance.below(3) == 0 {
+        let parts = ["a.ex", "re", ".", "e.te", "absent"];
+        conditions.push(Condition::Contains(parts[chance.below(5) as usize].to_owned()));
+    }
+    if chance.below(3) == 0 {
         let client = format!("192.0.2.{}", chance.below(9));
         conditions.push(Condition::Is(Text::Client, vec![client]));
     }
@@ -165,6 +169,7 @@ fn meets(condition: &Condition, entry: &Pushed) -> bool {
         Condition::Under(zone) => {
             zone == "." || entry.qname == zone || entry.qname.ends_with(&format!(".{zone}"))
         }
+        Condition::Contains(part) => entry.qname.contains(part),
         Condition::Within(network) => network.includes(&entry.client),
         Condition::Has(_, list) => entry.lists.contains(list),
         Condition::Any(conditions) => conditions.iter().any(|one| meets(one, entry)),

@@ -76,14 +76,19 @@ pub(super) fn tail(
 }
 
 /// Returns a page of queries in the files.
-pub(super) fn search(running: &Running, request: &LogSearch) -> Result<LogPage, ControlError> {
+pub(super) fn search(
+    running: &Running,
+    request: &LogSearch,
+    waiting: Parts<'_, AtWork>,
+) -> Result<LogPage, ControlError> {
     let filter = stored_filter(&request.filter)?;
     let entries = match request.limit.unwrap_or(USUAL_PAGE) {
         limit @ 1..=MAX_PAGE => limit as usize,
         _ => return Err(LogFault::OutOfBounds("a limit from 1 to 1000").into()),
     };
     let before_id = position(request.cursor.as_deref())?;
-    let page = running.query_log.searches.page(directory(running)?, filter, before_id, entries)?;
+    let mut searches = running.query_log.searches.by(waiting);
+    let page = searches.page(directory(running)?, filter, before_id, entries)?;
     // The number of examined queries would reveal whether other users' queries have a name or an
     // address, because the search skips row groups without it.
     let examined = match request.filter.within {
@@ -99,10 +104,15 @@ pub(super) fn search(running: &Running, request: &LogSearch) -> Result<LogPage, 
 }
 
 /// Returns the number of queries in the files.
-pub(super) fn count(running: &Running, request: &LogCount) -> Result<LogCounted, ControlError> {
+pub(super) fn count(
+    running: &Running,
+    request: &LogCount,
+    waiting: Parts<'_, AtWork>,
+) -> Result<LogCounted, ControlError> {
     let filter = stored_filter(&request.filter)?;
     let before_id = position(request.cursor.as_deref())?;
-    let count = running.query_log.searches.count(directory(running)?, filter, before_id)?;
+    let mut searches = running.query_log.searches.by(waiting);
+    let count = searches.count(directory(running)?, filter, before_id)?;
     Ok(LogCounted {
         queries: count.entries,
         next: count.next_before_id.map(cursor),
@@ -116,7 +126,9 @@ pub(super) fn show(running: &Running, request: LogShow) -> Result<LogEntry, Cont
     let unknown = || ControlError::Log(LogFault::UnknownEntry(id));
     let before_id = id.checked_add(1).ok_or_else(unknown)?;
     let all = Filter::default();
-    let page = running.query_log.searches.page(directory(running)?, all, before_id, 1)?;
+    let mut stays = |_| Ok(());
+    let mut searches = running.query_log.searches.by(&mut stays);
+    let page = searches.page(directory(running)?, all, before_id, 1)?;
     let found = page.entries.iter().find(|entry| entry.id == id);
     let is_shown = |entry: &LogEntry| within.is_none_or(|limits| is_within(&limits, entry));
     found.map(stored).filter(is_shown).ok_or_else(unknown)
@@ -230,7 +242,8 @@ fn part(
     time_us: Range<u64>,
 ) -> Result<PartCounts, ControlError> {
     let filter = Filter { time_us, conditions: vec![within(limits)?] };
-    running.query_log.searches.part(directory(running)?, filter)
+    let mut stays = |_| Ok(());
+    running.query_log.searches.by(&mut stays).part(directory(running)?, filter)
 }
 
 /// Returns a copy of the roll-ups, which shares their memory.

@@ -114,6 +114,8 @@ fn nearest(
         at_us.saturating_sub(time).max(time.saturating_sub(at_us.saturating_add(MICROS - 1)))
     };
     let mut page = Page::default();
+    let mut stays = |_| Ok(());
+    let mut searches = searches.by(&mut stays);
     for secs in WINDOWS_SECS {
         let span = secs * MICROS;
         // A time in seconds covers the whole second.

@@ -303,12 +303,20 @@ impl Control for Running {
         log::tail(self, request, lines)
     }
 
-    fn log_search(&self, request: LogSearch) -> Result<LogPage, ControlError> {
-        log::search(self, &request)
+    fn log_search(
+        &self,
+        request: LogSearch,
+        waiting: Parts<'_, AtWork>,
+    ) -> Result<LogPage, ControlError> {
+        log::search(self, &request, waiting)
     }
 
-    fn log_count(&self, request: LogCount) -> Result<LogCounted, ControlError> {
-        log::count(self, &request)
+    fn log_count(
+        &self,
+        request: LogCount,
+        waiting: Parts<'_, AtWork>,
+    ) -> Result<LogCounted, ControlError> {
+        log::count(self, &request, waiting)
     }
 
     fn log_show(&self, request: LogShow) -> Result<LogEntry, ControlError> {

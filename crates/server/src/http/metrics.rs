@@ -16,6 +16,7 @@ mod certificates;
 mod otlp;
 mod pools;
 mod resolvers;
+mod searches;
 mod zones;
 
 use self::resolvers::Resolvers;
@@ -260,24 +261,7 @@ fn query_log(metrics: &mut Exposition, running: &Running) {
         "Clients that follow the query log.",
         running.query_log.followers.count() as u64,
     );
-    let searches = running.query_log.searches.counts();
-    metrics.counter(
-        "avocet_querylog_searches_total",
-        "Searches in the files of the query log by the server.",
-        searches.done,
-    );
-    metrics.counter(
-        "avocet_querylog_searches_refused_total",
-        "Searches in the query log without a turn, or without an end in time.",
-        searches.refused,
-    );
-    metrics
-        .family(
-            "avocet_querylog_search_seconds_total",
-            MetricType::Counter,
-            "Time of the searches in the query log.",
-        )
-        .sample(&[], searches.time.as_secs_f64());
+    searches::write(metrics, &running.query_log.searches.counts());
 }
 
 /// Writes the load of the query log's thread.

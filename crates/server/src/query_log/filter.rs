@@ -20,6 +20,7 @@ pub(crate) struct EntryFilter {
     filter: LogFilter,
     name: Option<String>,
     under: Option<String>,
+    contains: Option<String>,
     client: Option<WantedClient>,
     within: Option<UserLimits>,
 }
@@ -86,13 +87,14 @@ impl EntryFilter {
         let name = |text: &Option<String>| text.as_deref().map(shown_name).transpose();
         let client = filter.client.as_deref().map(WantedClient::read).transpose()?;
         let (name, under) = (name(&filter.name)?, name(&filter.under)?);
+        let contains = filter.contains.as_deref().map(shown_part).transpose()?;
         let within = filter.within.clone();
-        Ok(Self { name, under, client, within, filter })
+        Ok(Self { name, under, contains, client, within, filter })
     }
 
     /// Returns whether the filter selects an entry.
     pub(crate) fn takes(&self, entry: &LogEntry) -> bool {
-        let Self { filter, name, under, client, within } = self;
+        let Self { filter, name, under, contains, client, within } = self;
         let LogFilter { device, group, rtype, rcode, outcome, kind, .. } = filter;
         let LogFilter { rule, list, upstream, from, to, .. } = filter;
         let is = |wanted: &Option<String>, found: Option<&str>| {
@@ -105,6 +107,9 @@ impl EntryFilter {
             && under
                 .as_ref()
                 .is_none_or(|zone| entry.name.as_ref().is_some_and(|name| is_under(name, zone)))
+            && contains
+                .as_ref()
+                .is_none_or(|part| entry.name.as_ref().is_some_and(|name| name.contains(part)))
             && client.as_ref().is_none_or(|wanted| wanted.takes(entry))
             && is(device, entry.client_name.as_deref())
             && group.as_ref().is_none_or(|wanted| entry.groups.contains(wanted))
@@ -151,7 +156,7 @@ fn logged(upstream: SocketAddr) -> Vec<String> {
 /// A name, network or type is malformed, a text is empty, or the period ends before it begins.
 pub fn stored_filter(filter: &LogFilter) -> Result<Filter, ControlError> {
     refuse_empty(filter)?;
-    let LogFilter { name, under, client, device, group, rtype, rcode, .. } = filter;
+    let LogFilter { name, under, contains, client, device, group, rtype, rcode, .. } = filter;
     let LogFilter { outcome, kind, rule, list, upstream, from, to, .. } = filter;
     let name_of = |text: &Option<String>| text.as_deref().map(shown_name).transpose();
     let is = |column, text: Option<String>| text.map(|text| Condition::Is(column, vec![text]));
@@ -165,6 +170,7 @@ pub fn stored_filter(filter: &LogFilter) -> Result<Filter, ControlError> {
         limits,
         is(Text::Qname, name_of(name)?),
         name_of(under)?.map(Condition::Under),
+        contains.as_deref().map(shown_part).transpose()?.map(Condition::Contains),
         client.map(WantedClient::condition),
         is(Text::Device, device.clone()),
         group.clone().map(|group| Condition::Has(Set::Groups, group)),
@@ -187,10 +193,12 @@ pub fn stored_filter(filter: &LogFilter) -> Result<Filter, ControlError> {
 /// Refuses empty texts. An empty variable of a script would otherwise select entries without a
 /// value.
 fn refuse_empty(filter: &LogFilter) -> Result<(), ControlError> {
-    let LogFilter { name, under, client, device, group, rtype, rcode, rule, list, .. } = filter;
+    let LogFilter { name, under, contains, client, device, group, rtype, .. } = filter;
+    let LogFilter { rcode, rule, list, .. } = filter;
     let texts = [
         ("name", name),
         ("under", under),
+        ("contains", contains),
         ("client", client),
         ("device", device),
         ("group", group),
@@ -212,6 +220,18 @@ fn shown_name(text: &str) -> Result<String, ControlError> {
     let name = typed_name(text).map_err(|error| invalid(error.to_string()))?;
     let name = FoldedNameBuf::from_wire(&name).map_err(|error| invalid(error.to_string()))?;
     Ok(name.to_string())
+}
+
+/// Returns a part of a name in the form of entries. A part in another alphabet consists of whole
+/// labels, because the A-labels in entries do not have its letters.
+fn shown_part(text: &str) -> Result<String, ControlError> {
+    if text.is_ascii() {
+        return Ok(text.trim().to_ascii_lowercase());
+    }
+    shown_name(text).map(|mut name| {
+        name.truncate(name.len() - usize::from(!text.ends_with('.')));
+        name
+    })
 }
 
 /// Returns whether a name is a zone or below it; both end with a dot.
@@ -258,8 +278,24 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_name_has_the_form_of_entries() {
+        let check = |text: &str, expected: &str| {
+            let filter = LogFilter { contains: Some(text.to_owned()), ..LogFilter::default() };
+            let stored = stored_filter(&filter).unwrap().conditions;
+            assert_eq!(stored, [Condition::Contains(expected.to_owned())], "{text}");
+            assert_eq!(EntryFilter::read(filter).unwrap().contains.as_deref(), Some(expected));
+        };
+        check("Face", "face");
+        check(" w.FACEbook.c ", "w.facebook.c");
+        check(".com.", ".com.");
+        check("Bücher", "xn--bcher-kva");
+        check("bücher.example.", "xn--bcher-kva.example.");
+    }
+
+    #[test]
     fn an_empty_text_is_no_filter() {
-        let set: [fn(&mut LogFilter); 3] = [
+        let set: [fn(&mut LogFilter); 4] = [
+            |filter| filter.contains = Some(" ".to_owned()),
             |filter| filter.client = Some(String::new()),
             |filter| filter.rule = Some(" ".to_owned()),
             |filter| filter.list = Some(String::new()),

@@ -244,15 +244,33 @@ impl Control for Remembering {
         Ok(LogFound { entries: last })
     }
 
-    fn log_search(&self, request: LogSearch) -> Result<LogPage, ControlError> {
+    fn log_search(
+        &self,
+        request: LogSearch,
+        waiting: Parts<'_, AtWork>,
+    ) -> Result<LogPage, ControlError> {
         self.saw(request.clone());
+        if request.filter.contains.as_deref() == Some("endless") {
+            let end = loop {
+                if let Err(end) = waiting(AtWork { waiting: true }) {
+                    break end;
+                }
+                std::thread::yield_now();
+            };
+            self.seen.lock().unwrap().push("disconnected".to_owned());
+            return Err(end.into());
+        }
         match request.cursor {
             Some(_) => Err(LogFault::InvalidCursor.into()),
             None => Ok(of(json!({"queries": [], "next": null, "examined": 0, "damaged": []}))),
         }
     }
 
-    fn log_count(&self, request: LogCount) -> Result<LogCounted, ControlError> {
+    fn log_count(
+        &self,
+        request: LogCount,
+        _: Parts<'_, AtWork>,
+    ) -> Result<LogCounted, ControlError> {
         self.saw(request);
         Ok(of(json!({"queries": 1, "next": null, "damaged": []})))
     }

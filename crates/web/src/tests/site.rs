@@ -1,11 +1,12 @@
 //! A site with its own server, and a client of its interface.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use avocet_control::access::{AccessScope, Role, Secret, TokenCreate, UserAdd};
@@ -156,6 +157,26 @@ impl Site {
             // Parts that wait may still come.
             while next_part(&mut body).await {}
         });
+    }
+
+    /// Sends a request, disconnects when the server has got it, and waits until the server reports
+    /// that it has ended the request.
+    pub(super) fn abandon(&self, request: Sent) {
+        let peer = Peer { address: IpAddr::from([10, 0, 0, 7]), security: LinkSecurity::Plain };
+        let has_seen = |count| self.server.seen.lock().unwrap().len() >= count;
+        runtime().block_on(async {
+            let mut reply = Box::pin(self.web.respond(request.0, peer));
+            poll_fn(|cx| {
+                assert!(reply.as_mut().poll(cx).is_pending(), "the search has no end");
+                cx.waker().wake_by_ref();
+                if has_seen(1) { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+            drop(reply);
+        });
+        while !has_seen(2) {
+            std::thread::yield_now();
+        }
     }
 
     /// Logs a user in. Returns a browser with the cookie and the CSRF token.

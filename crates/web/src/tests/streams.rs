@@ -67,6 +67,15 @@ fn a_stream_ends_with_the_rights_of_its_author() {
 }
 
 #[test]
+fn a_search_ends_when_its_client_disconnects() {
+    let site = Site::new();
+    let token = site.token(&[AccessScope::QueriesRead]);
+    let path = "/api/v1/queries?contains=endless";
+    site.abandon(Sent::new("GET", path).token(&token));
+    assert_eq!(site.seen(), ["log-search", "disconnected"]);
+}
+
+#[test]
 fn streams_are_bounded_and_end_with_their_clients() {
     let site = Site::new();
     let token = site.token(&[AccessScope::QueriesRead]);

@@ -5,6 +5,7 @@ import type { QueryOf } from '../../api/client';
 
 export const FIELDS = [
   'name',
+  'contains',
   'under',
   'client',
   'device',
@@ -94,6 +95,15 @@ export interface Known {
 const ADDRESS = /^(\d{1,3}(\.\d{1,3}){3}|[0-9a-f:]*:[0-9a-f:.]*)$/i;
 const MOST = 9;
 
+/** Returns the filter while a text is written that is no chip yet: queries of a client by a whole
+ *  address, or else for names that have the text somewhere. */
+export function withDraft(filter: Filter, written: string): Filter {
+  if (/^\d{1,3}(\.\d{1,3}){3}$/.test(written)) return { ...filter, client: written };
+  // A name in another alphabet is only known by its whole labels.
+  const isPart = /^[\x21-\x7e]+$/.test(written) || /^\S*[\p{L}\p{N}]$/u.test(written);
+  return isPart && !/[:/]/.test(written) ? { ...filter, contains: written } : filter;
+}
+
 /** Returns what a text may mean, the likeliest first. */
 export function suggest(written: string, known: Known): Suggestion[] {
   const text = written.trim();
@@ -118,6 +128,7 @@ export function suggest(written: string, known: Known): Suggestion[] {
   for (const value of known.upstreams.filter(starts)) found.push({ field: 'upstream', value });
   for (const value of RCODES.filter(starts)) found.push({ field: 'rcode', value });
   const names: Suggestion[] = [
+    { field: 'contains', value: text },
     { field: 'under', value: text },
     { field: 'name', value: text },
   ];
