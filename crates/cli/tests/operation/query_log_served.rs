@@ -54,6 +54,27 @@ fn json_of(site: &Site, arguments: &[&str]) -> Value {
 }
 
 #[test]
+fn the_first_query_to_a_new_upstream_names_it() {
+    let site = Site::new();
+    let upstreams = [Upstream::start(), Upstream::start(), Upstream::start()];
+    site.configure(upstreams[0].addr, "", ON);
+    let _server = site.start();
+    site.ask_any("0.example");
+    for (number, upstream) in upstreams.iter().enumerate().skip(1) {
+        site.configure(upstream.addr, "", ON);
+        site.avocet_text(&["reload"]);
+        site.ask_any(&format!("{number}.example"));
+    }
+    wait_for_written(&site, 3.0);
+    for (number, upstream) in upstreams.iter().enumerate() {
+        let address = upstream.addr.to_string();
+        let name = format!("{number}.example");
+        let found = site.avocet_text(&["log", "search", "--upstream", &address]);
+        assert!(found.lines().count() == 1 && found.contains(&name), "{found}");
+    }
+}
+
+#[test]
 fn a_search_over_http_has_filters_and_pages() {
     let (site, _upstream, _server) = site();
     let token = token(&site, &["queries:read"]);

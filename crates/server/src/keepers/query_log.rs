@@ -36,9 +36,6 @@ const TICK: Duration = Duration::from_millis(25);
 /// Time between rounds while no queries are logged.
 const IDLE_TICK: Duration = Duration::from_millis(250);
 
-/// Time between readings of the upstreams of the workers, which publish them twice a second.
-const UPSTREAMS_AFTER: Duration = Duration::from_secs(1);
-
 /// Time between two checks of the upkeep for complete files.
 const UPKEEP_AFTER: Duration = Duration::from_secs(5);
 
@@ -63,7 +60,6 @@ pub(crate) fn start(running: Arc<Running>, rings: Vec<Consumer>) -> io::Result<J
         lists: Vec::new(),
         files: LogFiles::default(),
         tally: QueryTally::default(),
-        upstreams_due: Instant::now(),
         failed_after: None,
     };
     thread::Builder::new().name("query-log".to_owned()).spawn(move || work.run())
@@ -79,8 +75,6 @@ struct LogWork {
     files: LogFiles,
     /// The counts from which the rates are calculated.
     tally: QueryTally,
-    /// The time of the next reading of the workers' upstreams.
-    upstreams_due: Instant,
     /// Number of entries that were written before the last failure; `None` once further entries are
     /// written.
     failed_after: Option<u64>,
@@ -108,24 +102,9 @@ impl LogWork {
         if self.states.current().is_logging { TICK } else { IDLE_TICK }
     }
 
-    /// Updates the snapshot in force and, every [`UPSTREAMS_AFTER`], the upstreams of the workers.
-    fn refresh(&mut self) {
-        let shared = &self.running.shared;
-        self.states.refresh(&shared.name_server);
-        if Instant::now() < self.upstreams_due {
-            return;
-        }
-        self.upstreams_due = Instant::now() + UPSTREAMS_AFTER;
-        for (worker, report) in shared.resolver_reports.iter().enumerate() {
-            let report = report.lock().unwrap_or_else(PoisonError::into_inner);
-            let upstreams = report.upstreams.iter().map(|one| (one.id.0, one.logged()));
-            self.states.learn_upstreams(worker, upstreams);
-        }
-    }
-
     /// Takes the entries of the workers, and writes them.
     fn round(&mut self) -> Result<(), LogError> {
-        self.refresh();
+        self.states.refresh(&self.running.shared.name_server);
         let now_us = now_us();
         let config = &self.states.current().config;
         let directory = config.query_log.directory_in(&config.data.directory);
@@ -153,6 +132,9 @@ impl LogWork {
                     && running.names.is_own(entry.qname);
                 if is_lookup {
                     continue;
+                }
+                if entry.facts.upstream != 0 {
+                    states.follow_upstreams(&running.shared);
                 }
                 let Some(facts) = states.complete(worker, &entry, lists) else { continue };
                 let entry = Entry { facts, lists, ..entry };

@@ -3,7 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use avocet_config::policy::PolicyConfig;
@@ -16,6 +17,7 @@ use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::client::{ClientSpec, Clients, DEFAULT_GROUP, DeviceId, Identity};
 use avocet_querylog::{self as querylog, Entry, Facts, Label, NO_EDE, Outcome};
 use avocet_wire::{FoldedNameBuf, Rcode, Rtype};
+use avocet_worker::state::Shared;
 use ipnet::IpNet;
 
 /// The time for which a snapshot is kept after its replacement: longer than an entry stays in a
@@ -195,6 +197,8 @@ pub(crate) struct LoggedStates {
     upstreams: Vec<String>,
     /// For each worker, the reference of each of its endpoints to `upstreams`: an index plus one.
     endpoints: Vec<HashMap<u32, u16>>,
+    /// The [`Shared::upstream_changes`] when the endpoints were last read.
+    upstream_changes: u64,
     /// Reusable memory for the policy.
     scratch: Scratch,
 }
@@ -204,8 +208,14 @@ impl LoggedStates {
     pub(crate) fn new(shared: &NameServer) -> Self {
         let revision = shared.revision();
         let known = vec![LoggedState::of(shared.snapshot())];
-        let (upstreams, endpoints) = (Vec::new(), Vec::new());
-        Self { known, revision, upstreams, endpoints, scratch: Scratch::for_looking() }
+        Self {
+            known,
+            revision,
+            upstreams: Vec::new(),
+            endpoints: Vec::new(),
+            upstream_changes: 0,
+            scratch: Scratch::for_looking(),
+        }
     }
 
     /// Uses the snapshot in force, and removes snapshots that no entry needs.
@@ -248,12 +258,23 @@ impl LoggedStates {
         }
     }
 
+    /// Reads the upstreams of all workers if one has published other ones. Called before each entry
+    /// with an upstream, because its worker may have published this upstream just before.
+    pub(crate) fn follow_upstreams(&mut self, shared: &Shared) {
+        let changes = shared.upstream_changes.load(Ordering::Acquire);
+        if changes == self.upstream_changes {
+            return;
+        }
+        self.upstream_changes = changes;
+        for (worker, report) in shared.resolver_reports.iter().enumerate() {
+            let report = report.lock().unwrap_or_else(PoisonError::into_inner);
+            let upstreams = report.upstreams.iter().map(|one| (one.id.0, one.logged()));
+            self.learn_upstreams(worker, upstreams);
+        }
+    }
+
     /// Records the upstreams of a worker: for each, the index that the worker uses, and the text.
-    pub(crate) fn learn_upstreams(
-        &mut self,
-        worker: usize,
-        upstreams: impl Iterator<Item = (u32, String)>,
-    ) {
+    fn learn_upstreams(&mut self, worker: usize, upstreams: impl Iterator<Item = (u32, String)>) {
         self.endpoints.resize_with(self.endpoints.len().max(worker + 1), HashMap::new);
         let endpoints = &mut self.endpoints[worker];
         endpoints.clear();

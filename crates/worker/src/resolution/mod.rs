@@ -36,6 +36,7 @@ mod traces;
 mod upstreams;
 
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use avocet_io::poll::{Event, Poller};
@@ -119,7 +120,7 @@ impl Resolution {
         let (seed, shares_key) = (secret(&mut rng), secret(&mut rng));
         let mut resolver = Resolver::new(state.plan.clone(), seed, limits.pool_size as usize);
         resolver.hand_traces_over(handing(&state));
-        Self {
+        let resolution = Self {
             index: setup.index,
             revision: shared.name_server.revision(),
             forgotten: shared.name_server.forgotten(),
@@ -145,7 +146,9 @@ impl Resolution {
             rng,
             state,
             shared,
-        }
+        };
+        resolution.report_upstreams();
+        resolution
     }
 
     /// Sets the worker's ends of its ring buffers for the query log, dnstap and traces.
@@ -179,6 +182,7 @@ impl Resolution {
             if !Arc::ptr_eq(&before.plan, &self.state.plan) {
                 // Queries in flight keep the old plan until they complete.
                 self.resolver.replace_plan(self.state.plan.clone(), &mut self.actions);
+                self.report_upstreams();
             }
             if !Arc::ptr_eq(&before.ports, &self.state.ports) {
                 self.upstreams.change_ports(self.state.ports.clone());
@@ -303,6 +307,12 @@ impl Resolution {
         self.act(turn);
         self.resume_held(turn);
         self.drive_quic(turn);
+    }
+
+    /// Publishes the identifiers of the upstreams, before a query is logged with one of them.
+    fn report_upstreams(&self) {
+        self.report();
+        self.shared.upstream_changes.fetch_add(1, Ordering::Release);
     }
 
     fn report(&self) {

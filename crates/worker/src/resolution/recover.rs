@@ -29,6 +29,7 @@ impl Resolution {
             self.shared.upstream_peers.clone(),
             draws,
         );
+        self.report_upstreams();
         self.shares = Shares::new(shares_key);
         self.wanted = TraceOrders::default();
         let actions = std::mem::take(&mut self.actions);
