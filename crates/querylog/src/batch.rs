@@ -1,12 +1,12 @@
 //! Entries in memory that the writer has taken from the rings but has not written yet. Each
-//! different text is stored once and has a number.
+//! different text is stored once. Entries refer to a text by its index.
 
 use std::collections::HashMap;
 
 use crate::column::{INTS, SETS, TEXTS};
 use crate::interned::Interned;
 
-/// One entry, with the numbers of its texts and sets.
+/// One entry. Its texts and sets are indices into those of the [`Batch`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct EntryRow {
     pub(crate) ints: [i64; INTS],
@@ -37,7 +37,7 @@ impl Batch {
     }
 }
 
-/// Texts, each with a number. Number zero is the empty text.
+/// Texts, each with an index. The text at index zero is empty.
 pub(crate) struct Texts(Interned);
 
 impl Default for Texts {
@@ -54,7 +54,7 @@ impl Texts {
         self.0.number(b"");
     }
 
-    /// Returns the number of a text. Adds the text if it is missing.
+    /// Returns the index of a text. Adds the text if it is missing.
     pub(crate) fn intern(&mut self, text: &str) -> u32 {
         if text.is_empty() { 0 } else { self.0.number(text.as_bytes()) }
     }
@@ -96,7 +96,7 @@ impl Sets {
         self.members.push(Vec::new());
     }
 
-    /// Returns the number of a set. Adds the set if it is missing.
+    /// Returns the index of a set. Adds the set if it is missing.
     pub(crate) fn intern(&mut self, set: &[u32]) -> u32 {
         if set.is_empty() {
             return 0;

@@ -256,7 +256,7 @@ impl Block {
         LogError::damaged(&self.path, "a block has an unknown format")
     }
 
-    /// Returns all sets of the block. A set contains the numbers of its texts.
+    /// Returns all sets of the block. A set contains the indices of its texts.
     pub(crate) fn sets(&self) -> &[Vec<u32>] {
         &self.sets
     }

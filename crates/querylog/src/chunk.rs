@@ -60,12 +60,12 @@ pub(crate) struct SetColumn {
     pub(crate) dictionary: Arc<Dictionary>,
     /// For each row, the end of its set in `members`.
     pub(crate) ends: Vec<u32>,
-    /// The numbers of the texts in all sets, row by row.
+    /// The indices of the texts in all sets, row by row.
     pub(crate) members: Vec<u32>,
 }
 
 impl SetColumn {
-    /// Returns the numbers of the texts of a row.
+    /// Returns the indices of the texts of a row.
     pub(crate) fn row(&self, row: usize) -> &[u32] {
         let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.members[start as usize..self.ends[row] as usize]

@@ -34,7 +34,7 @@ pub(crate) struct Collector {
     summary: Summary,
     /// For each label, its texts. They are kept from batch to batch.
     known: HashMap<u64, Vec<Box<str>>>,
-    /// For each label, the number of its text in the batch.
+    /// For each label, the index of its text in the batch.
     codes: HashMap<u64, u32>,
     groups: HashMap<u64, u32>,
     clients: HashMap<(IpAddr, u8), u32>,

@@ -1,6 +1,7 @@
-//! Texts by number. Each text is stored once, and a hash finds its number.
+//! Texts by index, which is called the number of the text. Each text is stored once, and a hash
+//! table finds its index.
 //!
-//! A table of numbers with open addressing takes a third of the memory of a map that owns its keys.
+//! A table of indices with open addressing takes a third of the memory of a map that owns its keys.
 //! The hash is keyed, because clients choose names.
 
 use std::collections::hash_map::RandomState;
@@ -8,7 +9,7 @@ use std::hash::BuildHasher as _;
 
 /// Number of slots of a table without texts.
 const MIN_SLOTS: usize = 64;
-/// A slot without a number.
+/// The value of a slot that is not in use.
 const FREE: u32 = u32::MAX;
 
 /// Texts that are numbered in the order of their arrival.
@@ -43,7 +44,7 @@ impl Interned {
         self.slots.fill(Slot { hash: 0, number: FREE });
     }
 
-    /// Returns the number of a text. Adds the text if it is missing.
+    /// Returns the index of a text. Adds the text if it is missing.
     pub(crate) fn number(&mut self, text: &[u8]) -> u32 {
         let hash = self.keys.hash_one(text) as u32;
         let mut place = self.place(hash);

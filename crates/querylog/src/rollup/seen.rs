@@ -59,8 +59,8 @@ fn is_of_client(outcome: &str) -> bool {
 impl Sightings {
     /// Adds the clients of a batch.
     pub(super) fn add(&mut self, batch: &Batch) {
-        // For each client, by its number: the number of its name, and the times of its first and
-        // last query.
+        // For each client, by the index of its text: the index of its name, and the times of its
+        // first and last query.
         let mut spans: Vec<Option<(u32, u64, u64)>> = vec![None; batch.texts.len()];
         for row in &batch.rows {
             if !is_of_client(batch.texts.get(row.texts[Text::Outcome as usize])) {

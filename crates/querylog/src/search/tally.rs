@@ -1,7 +1,7 @@
 //! A scan that groups equal entries. Questions about millions of entries can often be answered from
 //! the distinct ones.
 //!
-//! The entries of a chunk are grouped by the numbers of their texts in its dictionaries, without
+//! The entries of a chunk are grouped by the indices of their texts in its dictionaries, without
 //! reading a text. Equal entries in two chunks form two groups, so memory is bounded by one row
 //! group.
 
@@ -69,7 +69,7 @@ pub struct TallyBy<'c> {
     pub times: TallyTimes,
 }
 
-/// The minute of a group of entries, and the number of its text in each column.
+/// The minute of a group of entries, and the index of its text in each column.
 type GroupKey = (u32, [u32; MAX_TALLY_COLUMNS]);
 
 impl LogReader {

@@ -13,7 +13,7 @@ use parquet::column::page::{Page, PageReader};
 
 use crate::chunk::Dictionary;
 
-/// The numbers of the texts in some rows of a column chunk, and the end of each row.
+/// The indices of the texts in some rows of a column chunk, and the end of each row.
 pub(super) struct Decoded {
     pub(super) dictionary: Arc<Dictionary>,
     pub(super) numbers: Vec<u32>,
@@ -164,7 +164,7 @@ impl<'r> Pages<'r> {
 }
 
 impl TextPage {
-    /// Appends the numbers of the texts in some rows of the page.
+    /// Appends the indices of the texts in some rows of the page.
     fn append(
         &self,
         wanted: Range<usize>,
