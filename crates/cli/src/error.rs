@@ -133,7 +133,7 @@ pub(crate) enum CommandError {
          seconds"
     )]
     NotATime {
-        /// The text.
+        /// The text that is not a time.
         text: String,
         /// The time zone of the policy.
         zone: String,

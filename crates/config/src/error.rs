@@ -50,7 +50,7 @@ pub enum SettingError {
     /// A listening address has port 0.
     #[error("\"{text}\" has port 0, which clients cannot reach; write \"{usual}\"")]
     PortZero {
-        /// The text.
+        /// The address as written in the configuration.
         text: String,
         /// The address with the usual port.
         usual: SocketAddr,
@@ -58,7 +58,7 @@ pub enum SettingError {
     /// A listening address has no port.
     #[error("\"{text}\" has no port; write \"{usual}\"")]
     NoPort {
-        /// The text.
+        /// The address as written in the configuration.
         text: String,
         /// The address with the usual port.
         usual: SocketAddr,
@@ -66,7 +66,7 @@ pub enum SettingError {
     /// A range of ports ends before it starts.
     #[error("the range \"{text}\" ends before it starts; write \"{last}-{first}\"")]
     ReversedPorts {
-        /// The text.
+        /// The range as written in the configuration.
         text: String,
         /// The first port.
         first: u16,
@@ -81,7 +81,7 @@ pub enum SettingError {
         .network.addr()
     )]
     InsideNetwork {
-        /// The text.
+        /// The network as written in the configuration.
         text: String,
         /// The address and the length of the prefix.
         network: IpNet,
@@ -89,7 +89,7 @@ pub enum SettingError {
     /// The text is not a domain name.
     #[error("{text:?} is not a name: {source}")]
     Name {
-        /// The text.
+        /// The text that is not a name.
         text: String,
         /// The problem.
         source: TextError,
@@ -109,7 +109,7 @@ pub enum SettingError {
     /// The text is not the data of a record.
     #[error("{value:?} is not valid data of type {rtype}: {source}")]
     RecordData {
-        /// The text.
+        /// The text that is not valid data.
         value: String,
         /// The type of the record.
         rtype: Rtype,
@@ -119,7 +119,7 @@ pub enum SettingError {
     /// The text is not a trust anchor.
     #[error("{text:?}: {source}")]
     TrustAnchor {
-        /// The text.
+        /// The text that is not a trust anchor.
         text: String,
         /// The problem.
         source: AnchorError,

@@ -231,7 +231,7 @@ pub struct RevisionDifference {
 pub struct RevisionText {
     /// The number of the revision.
     pub number: u32,
-    /// The text.
+    /// The text of the configuration.
     pub text: String,
 }
 

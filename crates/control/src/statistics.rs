@@ -152,7 +152,7 @@ pub struct TopRanking {
 /// A text of a ranking.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RankedText {
-    /// The text.
+    /// The text, such as a name or the address of a client.
     pub text: String,
     /// The number of queries, which is at least the true one.
     pub queries: u64,

@@ -129,7 +129,7 @@ pub enum LoadError {
     /// The text is not a domain name.
     #[error("{text:?}: {source}")]
     NotAName {
-        /// The text.
+        /// The text that is not a domain name.
         text: String,
         /// The problem.
         source: Box<Self>,

@@ -27,7 +27,7 @@ pub enum PolicyError {
     /// The text does not identify a client.
     #[error("`{text}` is {source}")]
     ClientId {
-        /// The text.
+        /// The text that identifies no client.
         text: String,
         /// The problem.
         source: NotAnId,
@@ -35,7 +35,7 @@ pub enum PolicyError {
     /// A member of a group is neither the name nor an identifier of a client.
     #[error("`{text}` is not the name of a client, and {source}")]
     GroupMember {
-        /// The text.
+        /// The member as written in the configuration.
         text: String,
         /// The reason why the text is not an identifier.
         source: NotAnId,
