@@ -76,7 +76,7 @@ impl Offer {
         format!("{line}\n")
     }
 
-    /// Reads the reply of the running server.
+    /// Reads the reply of the running server to the request for its sockets.
     ///
     /// # Errors
     /// The server refuses, or the line is neither an offer nor a refusal.

@@ -128,7 +128,8 @@ fn open(octets: &[u8]) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Returns the columns of a row that `columns` names. Overlong texts are omitted.
+/// Returns the values of a row by the names in `columns`, which has an item for each column of the
+/// row. Omits columns without a name, and texts of more than `longest` octets.
 fn values(
     row: &SqlRow<'_>,
     columns: &[Option<&str>],

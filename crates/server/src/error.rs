@@ -93,7 +93,8 @@ pub(crate) enum BackgroundError {
         /// The maximum number of records.
         most: usize,
     },
-    /// The files with the changes of a zone cannot be renamed after the view of the zone.
+    /// A zone has another view, but the files with its changes cannot be renamed. Their names
+    /// contain the view.
     #[error("the changes of a zone with another view cannot be moved: {0}")]
     Unmoved(io::Error),
     /// A state file cannot be written.

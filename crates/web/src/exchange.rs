@@ -84,7 +84,8 @@ pub(crate) struct Shared {
     uploads: Arc<Semaphore>,
     /// The path of the file with the body of an upload.
     upload_path: PathBuf,
-    /// Held by a write that compared its resource with `If-Match`.
+    /// Held by a request that changes a resource with an `ETag`, from the comparison with
+    /// `If-Match` until the change is made. Two such requests could otherwise both match.
     writes: Mutex<()>,
     keys: IdempotencyKeys,
     refusals: Refusals,

@@ -115,7 +115,8 @@ fn is_one<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
     one.map(Arc::as_ptr) == other.map(Arc::as_ptr)
 }
 
-/// A policy with its configuration and inputs.
+/// The configuration and the other inputs from which a policy is built, with this policy. If the
+/// configuration needs no policy, there is none.
 pub(crate) struct PolicySources<'p> {
     config: &'p PolicyConfig,
     parts: &'p Parts,

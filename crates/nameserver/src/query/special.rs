@@ -118,7 +118,9 @@ impl SpecialNames {
         Some(OwnSet::soa(name.ancestor_of_len(apex.len()), zone.ttl_secs()))
     }
 
-    /// Returns the zone of the question's name, if any, for clients at this listening address.
+    /// Returns the closest local or special zone that contains the name of the question, if any.
+    /// `entrance` is the address at which the query arrived; answers about encrypted listeners
+    /// depend on it.
     #[inline]
     pub fn find<'a>(
         &'a self,

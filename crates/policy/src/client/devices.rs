@@ -84,7 +84,8 @@ impl Devices {
         Ok(Self { places, place_count: all_places.len(), known, subjects: subjects.into() })
     }
 
-    /// Returns the first device of the claims that the configuration knows.
+    /// Returns the device of the first known identity in the claims, or the default if no identity
+    /// is known.
     pub(super) fn find(&self, claims: &DeviceClaims<'_>) -> DeviceId {
         let mut all = claims.proven.iter().chain(&claims.words);
         all.find(|one| self.known.contains_key(one)).copied().unwrap_or_default()

@@ -118,7 +118,7 @@ pub struct Abandoned<W> {
     pub dnssec_ok: bool,
     /// The CD bit; see [`Ask`](crate::Ask).
     pub checking_disabled: bool,
-    /// The client subnet, see [`Ask`](crate::Ask); empty if the rule sends none.
+    /// The client subnet; empty if the forwarding rule sends none. See [`Ask`](crate::Ask).
     pub ecs: Vec<u8>,
     /// The waiting clients.
     pub waiters: Vec<W>,

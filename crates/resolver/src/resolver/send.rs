@@ -162,8 +162,8 @@ impl<W> Resolver<W> {
         counters.min_bits_seen = counters.min_bits_seen.min(sent.socket.bits);
     }
 
-    /// Queries the same server again in another form. If the server was already queried in that
-    /// form, only ends the query.
+    /// Queries the same server again in another form, for example over TCP or without EDNS. If this
+    /// form was already tried with this server, ends the query without another one.
     pub(super) fn repeat(&mut self, query_at: u32, how: Repeat, cx: &mut Context<'_, W>) {
         let query = &self.exchanges.pending[query_at];
         let (owner, place) = (query.owner, query.place);

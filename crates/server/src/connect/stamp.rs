@@ -1,5 +1,5 @@
-//! DNS stamps: one line with all that an app needs, for dnscrypt-proxy and others
-//! (draft-denis-dns-stamps).
+//! DNS stamps (draft-denis-dns-stamps). A stamp is one line of text with the protocol, address and
+//! name of a DNS server. Apps such as dnscrypt-proxy read this line to connect to the server.
 
 use std::net::{IpAddr, SocketAddr};
 

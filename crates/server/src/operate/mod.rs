@@ -9,10 +9,10 @@
 //! messages and reads counters. `serve` uses this module in four steps:
 //!
 //! 1. [`take_over::request`], for a take-over: gets the sockets of the running server.
-//! 2. [`Operation::start`], before the workers start: fills the caches from disk, opens the control
-//!    socket and the HTTP listener (or adopts those of the running server).
-//! 3. [`take_over::TakenOver::confirm`], before the workers begin: only then does the other server
-//!    begin to end.
+//! 2. [`Operation::start`], before the threads of the workers start: fills the caches from disk,
+//!    opens the control socket and the HTTP listener (or adopts those of the running server).
+//! 3. [`take_over::TakenOver::confirm`], for a take-over, before the workers read their first
+//!    query: lets the other server shut down.
 //! 4. [`Operation::run`] until all workers have drained.
 //!
 //! ```text
