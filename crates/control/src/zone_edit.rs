@@ -46,7 +46,7 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RecordEdit {
-    /// The effect.
+    /// The effect of this edit.
     pub action: EditAction,
     /// The owner, which may be relative to the zone; `@` is the zone itself.
     pub owner: String,

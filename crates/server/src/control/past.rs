@@ -29,8 +29,8 @@ use crate::query_log::searches::Searches;
 use crate::query_log::stored::stored;
 use crate::running::Running;
 
-/// Numbers of seconds before and after the given time within which the query is searched, the
-/// shortest first. The first span with an entry contains the nearest entry.
+/// The search for a query covers this number of seconds before and after the given time. It begins
+/// with the shortest span. The first span with an entry contains the nearest entry.
 const WINDOWS_SECS: [u64; 3] = [5, 60, 15 * 60];
 /// Maximum number of entries of one client for one name in a span.
 const MAX_ENTRIES: usize = 4096;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use avocet_io::process::{Eagerness, Thread, give_memory_back};
 
-/// Time after which the work gets normal priority, because it would never end on a machine with
-/// fully busy cores. Next to a worker that uses four fifths of a core, the compilation of a million
-/// names takes five seconds.
+/// Time after which the work gets normal priority. At low priority, it would never end on a machine
+/// with fully busy cores. Next to a worker that uses four fifths of a core, the compilation of a
+/// million names takes five seconds.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Number of octets below which texts are read at normal priority: the work is so short that it
 /// delays no query noticeably.

@@ -1,5 +1,5 @@
 //! Pauses and grants, which suspend filtering for a while: saved in `switches.json` of the data
-//! directory. If the clock is set back, also while no server runs, they end earlier, so that none
+//! directory. If the clock is set back, even while no server runs, they end earlier, so that none
 //! of them becomes longer.
 
 use std::path::Path;

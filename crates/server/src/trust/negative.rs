@@ -1,6 +1,6 @@
 //! Negative trust anchors that the operator sets at run time (RFC 7646). Each expires, and data
 //! that was cached under it expires at the same time. The end is a wall time; if the clock is set
-//! back, also while no server runs, it moves to an earlier time, so that no anchor becomes longer.
+//! back, even while no server runs, it moves to an earlier time, so that no anchor becomes longer.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -51,8 +51,8 @@ pub(super) struct World {
     server: Server,
     net: Network<Event>,
     wall_offset_secs: i64,
-    /// Whether the wall clock was ever wrong. The server caches the failures that a wrong clock
-    /// causes for a while.
+    /// Whether the wall clock was ever wrong. A wrong clock causes failures, and the server caches
+    /// these for a while.
     was_set: bool,
     /// The time at which the attacker stopped, in ms. `None` while it is active.
     peace_since_ms: Option<u64>,
