@@ -38,7 +38,7 @@ impl<C: Call<Part = NoPart>> View<C> {
         Self { part: |part| match *part {}, end, done: |_| Done::Whole }
     }
 
-    /// Creates the view of a reply with one line, to a change that may not be saved.
+    /// Creates the view of a one-line reply to a change. `done` returns whether it was saved.
     pub(crate) fn of_change(end: fn(&C::Reply) -> String, done: fn(&C::Reply) -> Done) -> Self {
         Self { done, ..Self::of(end) }
     }

@@ -316,7 +316,7 @@ pub fn cede(patience: Duration) -> bool {
     OWNERSHIP.cede(patience)
 }
 
-/// Lets changes begin again that [`close`] holds up.
+/// Lets the changes begin that [`close`] holds up, and all later ones.
 pub fn reopen() {
     OWNERSHIP.enter(Phase::Owner);
 }

@@ -95,7 +95,7 @@ pub(super) struct Placement {
 }
 
 impl<'c> Inputs<'c> {
-    /// Assigns every key to its parts.
+    /// Assigns every key of a configuration to the parts of the snapshot that are built from it.
     pub fn of(config: &'c Config) -> Self {
         let Config {
             // The other fields determine this field.

@@ -438,8 +438,8 @@ fn is_open(security: Security) -> bool {
     !matches!(security, Security::Secure | Security::Insecure)
 }
 
-/// Returns the lowest name at which a zone cut above this data may be: the owner, or its parent for
-/// a DS RRset.
+/// Returns the lowest name that can be the apex of the zone with this data: the owner, or its
+/// parent for a DS RRset.
 fn parent_side(owner: &Name, rtype: Rtype) -> Name {
     if rtype == Rtype::DS {
         owner.view().parent().unwrap_or(FoldedName::ROOT).into()

@@ -58,8 +58,8 @@ fn with_port(ip: IpAddr, port: u16) -> String {
     SocketAddr::new(ip, port).to_string()
 }
 
-/// Appends the length of a text and the text, which has at most 255 octets, as host names and words
-/// do.
+/// Appends the length of a text in one octet, and then the text. Host names and words have at most
+/// 255 octets.
 fn counted(out: &mut Vec<u8>, text: &[u8]) {
     let text = &text[..text.len().min(usize::from(u8::MAX))];
     out.push(text.len() as u8);

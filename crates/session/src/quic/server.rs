@@ -124,7 +124,8 @@ pub struct Newcomer {
 pub enum Room {
     /// The caller may request that a connection be closed.
     Unknown,
-    /// A connection was closed for this client, or no connection is idle: the caller must decide.
+    /// A connection was closed for this client, or no connection is idle. The caller must admit or
+    /// refuse the client.
     Final,
 }
 

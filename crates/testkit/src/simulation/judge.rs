@@ -17,8 +17,8 @@ pub(super) type Found = (Fault, String);
 /// The conditions of a judgement, in addition to the question.
 pub(super) struct Judge<'i> {
     pub(super) internet: &'i Internet,
-    /// Whether nothing outside the internet excuses a failure: no datagram is lost and the clock is
-    /// right.
+    /// Whether a failure has no excuse outside the simulated internet: no datagram is lost, and the
+    /// clock is right.
     pub(super) is_sound: bool,
     /// Whether an attacker may have changed the caches.
     pub(super) is_attacked: bool,
