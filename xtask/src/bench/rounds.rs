@@ -6,7 +6,7 @@ use super::readme;
 use super::report::{Report, Sample};
 use super::workload::{Measure, Workload};
 
-/// A ratio is clear if the ratios of all rounds are on the same side of this range. Otherwise,
+/// A ratio is clear if it is below this range in all rounds, or above it in all rounds. Otherwise,
 /// [`CLEAR_SPREAD`] decides.
 const CLOSE: (f64, f64) = (0.8, 1.25);
 /// A ratio is also clear if the middle half of its rounds differs by at most this share of the
