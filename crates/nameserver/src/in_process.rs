@@ -382,6 +382,34 @@ impl InProcess {
     /// gets no answer or waits for another question.
     pub fn resume(&mut self, meant_for: MeantFor, out: &mut [u8]) -> Option<usize> {
         let miss = self.misses.pop()?;
+        self.resume_one(&miss, (meant_for, &mut query::Given::default()), out)
+    }
+
+    /// Takes the last query away if it waits, so that [`Self::resume_all`] can answer it together
+    /// with others.
+    pub fn take_waiting(&mut self) -> Option<Miss> {
+        self.misses.pop().filter(|miss| miss.waiter.is_some())
+    }
+
+    /// Answers these queries as [`Self::resume`] does, as queries that waited for the same
+    /// resolution. Returns the replies, which are empty for queries without an answer.
+    pub fn resume_all(&mut self, waiting: &[Miss], meant_for: MeantFor) -> Vec<Vec<u8>> {
+        let mut given = query::Given::default();
+        let resume = |miss| {
+            let mut out = vec![0; 4096];
+            let len = self.resume_one(miss, (meant_for, &mut given), &mut out);
+            out.truncate(len.unwrap_or_default());
+            out
+        };
+        waiting.iter().map(resume).collect()
+    }
+
+    fn resume_one(
+        &mut self,
+        miss: &Miss,
+        (meant_for, given): (MeantFor, &mut query::Given),
+        out: &mut [u8],
+    ) -> Option<usize> {
         let Self { shared, state, now, wall_secs, metrics, scratch, misses, .. } = self;
         let cx = QueryContext { shared, state, now: *now, wall_secs: *wall_secs, scratch };
         let mut answers = Answers::default();
@@ -408,7 +436,7 @@ impl InProcess {
         };
         let output = Output { message: &mut *out, misses };
         let waiter = miss.waiter.as_ref()?;
-        let step = query::resume(&cx, waiter, Some(&obtained), output);
+        let step = query::resume(&cx, waiter, (Some(&obtained), given), output);
         sent(close(&cx, metrics, &step, || Ended::waiting(waiter, 0), out))
     }
 }

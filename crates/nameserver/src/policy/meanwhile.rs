@@ -10,8 +10,9 @@ use super::{Asked, Moment, Policy, Scratch};
 
 impl Policy {
     /// Decides by lists on the question of a query that has waited. Lists may have come into force
-    /// since, and what kept them from deciding may have ended: a rule, a pause or a grant. `before`
-    /// is the verdict of the rules on the question.
+    /// since, and what kept them from deciding may have ended: a rule, a pause or a grant. Without
+    /// such a change, this function is not called. `before` is the verdict of the rules on the
+    /// question.
     #[cold]
     pub(super) fn by_lists_begun(
         &self,

@@ -117,7 +117,8 @@ pub struct Answered<'a, F: Fn(FoldedName<'_>) -> NameServers> {
     /// Whether a SVCB or HTTPS record leads to a name [of this
     /// network](crate::snapshot::Snapshot::is_of_this_network).
     pub has_local_target: bool,
-    /// Whether lists must decide on the QNAME again, because the query has waited since they did.
+    /// Whether lists must decide on the QNAME, because the query has waited, and the lists did not
+    /// allow the QNAME before, or may have changed since.
     pub lists_may_have_begun: bool,
     /// The DNS64 that may have translated addresses in the answer.
     pub translation: Option<&'a Dns64>,

@@ -140,6 +140,8 @@ pub(super) struct Query<'q> {
     pub(super) flags: u8,
     /// The rule or list that allows the question; see [`Decision::note`].
     pub(super) note: u16,
+    /// Whether lists have looked up the question, now or before the query waited, and allowed it.
+    pub(super) lists_allow: bool,
     /// The result of the search in the packet cache.
     pub(super) cache: CacheState,
     /// The origin of the admitted query.
@@ -175,6 +177,7 @@ impl<'q> Query<'q> {
             profile,
             flags,
             note: waiter.note,
+            lists_allow: waiter.allowed_for == Some(profile),
             cache: CacheState::Miss,
             arrival: Arrival::Waiting(waiter),
         }
@@ -243,6 +246,16 @@ impl<'q> Query<'q> {
         }
     }
 
+    /// Returns whether lists have allowed the question, in the policy in force and for this
+    /// profile. They would allow it again.
+    pub(super) fn is_allowed_by_lists(&self, cx: &QueryContext<'_>) -> bool {
+        self.lists_allow
+            && match self.arrival {
+                Arrival::New { .. } => true,
+                Arrival::Waiting(waiter) => cx.state.generations.policy <= waiter.epoch,
+            }
+    }
+
     /// Returns the key in the packet cache.
     #[inline]
     pub(super) fn packet_key(&self) -> PacketKey<'q> {
@@ -303,6 +316,7 @@ impl<'q> Query<'q> {
                     octets: view.octets().len() as u16,
                     epoch: cx.state.epoch,
                     note,
+                    allowed_for: self.lists_allow.then_some(self.profile),
                     ip: client.ip,
                     device: cx.device_of(client),
                     entrance: client.entrance,

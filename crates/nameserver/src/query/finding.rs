@@ -63,6 +63,8 @@ pub(super) struct Offer {
     pub(super) lifetime: Lifetime,
     /// The data on which the answer depends.
     pub(super) basis: Basis,
+    /// Whether the policy gives this answer to each such query of the same profile.
+    pub(super) is_of_profile: bool,
 }
 
 /// The data on which an answer of this server or its policy depends, in addition to the policy and
@@ -83,7 +85,8 @@ impl Offer {
     pub(super) fn made(stage: Stage, draft: Draft) -> Self {
         let (cache, lifetime) = (CacheState::NotAsked, Lifetime::Unkept);
         let (note, basis) = (draft.note, Basis::Question);
-        Self { draft, note, stage, cache, upstream: None, lifetime, basis }
+        let (upstream, is_of_profile) = (None, false);
+        Self { draft, note, stage, cache, upstream, lifetime, basis, is_of_profile }
     }
 
     /// Returns this answer with the note of the deciding rule or list, which did not make the
@@ -188,6 +191,7 @@ impl Obtained<'_> {
             upstream,
             lifetime,
             basis,
+            is_of_profile: false,
         };
         offer.behind(draft)
     }

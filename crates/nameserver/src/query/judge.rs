@@ -56,7 +56,7 @@ pub(super) fn question(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8])
         return Finding::Pass(Terms::of(validity, None, 0));
     }
     match ruling.verdict {
-        QuestionVerdict::Pass => Finding::Pass(Terms::of(validity, None, note)),
+        QuestionVerdict::Pass => Finding::Pass(Terms::of(validity, None, note).allowed_by(by)),
         QuestionVerdict::Answer(made) => Finding::Answer(answer_of(query, &made, out)),
         QuestionVerdict::Rename(aliases) => Finding::Aliases { aliases, note },
         QuestionVerdict::Forward(servers) => Finding::Forward { servers, note },
@@ -84,7 +84,9 @@ pub(super) fn answer(
             && has_service_target(message, asked.qtype, |name| {
                 cx.state.is_of_this_network(name, query.profile)
             }),
-        lists_may_have_begun: query.has_waited() && !cx.state.names.local.has(asked.qname),
+        lists_may_have_begun: query.has_waited()
+            && !query.is_allowed_by_lists(cx)
+            && !cx.state.names.local.has(asked.qname),
         translation: cx.state.plan.translation(),
         servers: |name: FoldedName<'_>| {
             NameServers::above((&cx.state.plan, &cx.shared.rrsets), name, cx.now.secs())
@@ -170,7 +172,8 @@ fn in_place_of_an_answer(
         }
         AnswerVerdict::Answer(made) => {
             let offer = answer_of(query, &made, out);
-            Finding::Answer(Offer { basis: Basis::Answer, ..offer })
+            let is_of_profile = !made.validity.per_query;
+            Finding::Answer(Offer { basis: Basis::Answer, is_of_profile, ..offer })
         }
         AnswerVerdict::Rename(aliases) => Finding::Aliases { aliases, note },
         AnswerVerdict::Drop => Finding::Silence { note },

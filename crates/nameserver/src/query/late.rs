@@ -4,6 +4,9 @@
 //! [`conclude`]. In place of a failure, the client gets expired data, or the answer that the policy
 //! has for failures.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use avocet_resolver::{AskedFor, Shed};
 use avocet_wire::header::Header;
 use avocet_wire::query::QuestionKey;
@@ -12,7 +15,7 @@ use avocet_wire::{Ede, Rcode};
 use super::alias::{Alias, End};
 use super::context::{Output, Query, QueryContext, asked_behind, key_flags, question_behind};
 use super::decision::{QueryStep, Stage};
-use super::finding::{Finding, Obtained, Offer};
+use super::finding::{Finding, Lifetime, Obtained, Offer};
 use super::held::HeldQuery;
 use super::miss::Waiter;
 use super::path::{Incoming, answer, conclude, copied, from_rrsets, reject, settle};
@@ -21,17 +24,101 @@ use super::strangers::{client_of, turned_off};
 use super::ttl::ttl_offsets;
 use super::{judge, packet, rrsets};
 
+/// Maximum number of answers in [`Given`]. Each has up to 64 KiB.
+const MAX_GIVEN: usize = 8;
+
+/// The answers that the policy has allowed or made for queries that waited for the same resolution.
+/// They are valid for one result and one [`QueryContext`], so for one state of clocks and snapshot.
+///
+/// The policy may take milliseconds for one query, and a thousand queries may wait for one answer.
+/// So the next query gets the same answer, if all is equal on which the policy's verdict depends.
+/// The packet cache does not suffice, because it does not store all answers.
+#[derive(Default)]
+pub struct Given(Vec<GivenAnswer>);
+
+struct GivenAnswer {
+    case: Case,
+    offer: Offer,
+    message: Box<[u8]>,
+}
+
+/// The properties of a query on which its answer depends, given the result of resolution.
+#[derive(PartialEq, Eq)]
+struct Case {
+    /// The keyed hash of the question, combined with profile and flags.
+    hash: u64,
+    /// The profile represents the address, the device, the groups, the listener and the transport,
+    /// as far as the policy tests them.
+    profile: u16,
+    /// The flags CD, DO and RD.
+    flags: u8,
+    /// The snapshot that allowed the question, which determines what may be stored.
+    epoch: u32,
+    /// The profile for which lists allowed the question.
+    allowed_for: Option<u16>,
+    servers: Option<Arc<[SocketAddr]>>,
+}
+
+impl Case {
+    /// Returns the case of a query; `None` if its answer comes after aliases of this server or of
+    /// its policy. The policy does not evaluate such an answer.
+    fn of(query: &Query<'_>, waiter: &Waiter) -> Option<Self> {
+        let (hash, profile, flags) = (query.hash, query.profile, query.flags);
+        let Waiter { epoch, allowed_for, ref servers, ref aliases, .. } = *waiter;
+        let servers = servers.clone();
+        aliases.is_empty().then_some(Self { hash, profile, flags, epoch, allowed_for, servers })
+    }
+}
+
+impl Given {
+    /// Copies the answer for a case to `out`.
+    fn copy(&self, case: &Case, out: &mut [u8]) -> Option<Finding> {
+        let given = self.0.iter().find(|given| given.case == *case)?;
+        out.get_mut(..given.message.len())?.copy_from_slice(&given.message);
+        // The packet cache has stored the answer for the first query.
+        Some(Finding::Answer(Offer { lifetime: Lifetime::Unkept, ..given.offer }))
+    }
+
+    fn note(&mut self, case: Case, finding: &Finding, out: &[u8]) {
+        if let Finding::Answer(offer) = *finding
+            && offer.is_of_profile
+            && self.0.len() < MAX_GIVEN
+            && let Some(message) = out.get(..offer.draft.len)
+        {
+            self.0.push(GivenAnswer { case, offer, message: message.into() });
+        }
+    }
+}
+
 /// Answers a query that has waited. `obtained` is the result of resolution, or `None` if resolution
 /// takes long. In place of a failure or a missing result, the client gets expired data, if the
-/// caches have any.
+/// caches have any. `given` has the answers to other queries that waited for this result.
 pub fn resume(
     cx: &QueryContext<'_>,
     waiter: &Waiter,
-    obtained: Option<&Obtained<'_>>,
+    (obtained, given): (Option<&Obtained<'_>>, &mut Given),
     output: Output<'_>,
 ) -> QueryStep {
     let key = QuestionKey::new(&waiter.question, &cx.shared.key, 0);
     let query = &Query::waiting(cx, waiter, &key);
+    let case = Case::of(query, waiter).filter(|_| cx.state.policy.is_some());
+    if let Some(finding) = case.as_ref().and_then(|case| given.copy(case, output.message)) {
+        return conclude(cx, query, finding, output);
+    }
+    let finding = of_result(cx, query, obtained, output.message);
+    if let Some(case) = case {
+        given.note(case, &finding, output.message);
+    }
+    conclude(cx, query, finding, output)
+}
+
+/// Answers with the result of resolution, after the policy has evaluated it.
+fn of_result(
+    cx: &QueryContext<'_>,
+    query: &Query<'_>,
+    obtained: Option<&Obtained<'_>>,
+    out: &mut [u8],
+) -> Finding {
     let judged = obtained.filter(|_| cx.state.policy.is_some()).and_then(judge::judged_part);
     let obtained = match (&judged, obtained) {
         (Some(part), Some(obtained)) => {
@@ -39,15 +126,13 @@ pub fn resume(
         }
         _ => obtained,
     };
-    let out = &mut *output.message;
-    let finding = match obtained.filter(|obtained| obtained.rcode != Rcode::SERVFAIL) {
+    match obtained.filter(|obtained| obtained.rcode != Rcode::SERVFAIL) {
         Some(obtained) => settle(cx, query, obtained, out),
         None => match expired(cx, query, out) {
             Some(offer) => Finding::Answer(offer),
             None => unresolved(cx, query, obtained, out),
         },
-    };
-    conclude(cx, query, finding, output)
+    }
 }
 
 /// Answers a held query whose client is now identified, as if the query had just arrived.
@@ -72,7 +157,8 @@ pub fn shed(cx: &QueryContext<'_>, waiter: &Waiter, reason: Shed, output: Output
             (Ede::OTHER, "too many queries in flight")
         }
     };
-    resume(cx, waiter, Some(&Obtained::failure(Stage::Shed, ede)), output)
+    let failure = Obtained::failure(Stage::Shed, ede);
+    resume(cx, waiter, (Some(&failure), &mut Given::default()), output)
 }
 
 /// Stores a resolved answer for all clients if there is no policy. Returns the answer to use for

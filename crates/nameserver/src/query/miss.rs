@@ -93,6 +93,9 @@ pub struct Waiter {
     /// The rule or list that allowed or changed the question; see
     /// [`Decision::note`](super::decision::Decision::note).
     pub note: u16,
+    /// The profile for which lists have looked up the question and allowed it. `None` if they did
+    /// not look it up, for example because a rule or a pause decided.
+    pub allowed_for: Option<u16>,
     /// The client's address.
     pub ip: IpAddr,
     /// The device of the client, if it is known.

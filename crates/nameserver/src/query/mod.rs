@@ -97,7 +97,7 @@ pub mod witness;
 pub use context::{Client, Output, PROFILE, QueryContext, packet_hash};
 pub use decision::{Decision, Outgoing, QueryStep, Stage};
 pub use finding::Obtained;
-pub use late::{answer_held, resume, share, shed, unidentified};
+pub use late::{Given, answer_held, resume, share, shed, unidentified};
 pub use look_ahead::Seen;
 pub use packet::still_holds;
 pub use path::{Incoming, answer};

@@ -124,8 +124,8 @@ pub(super) fn offer(hit: &PacketHit, out: &[u8]) -> Offer {
         _ => Stage::Rewritten,
     };
     let (cache, lifetime) = (CacheState::Hit, Lifetime::Unkept);
-    let (note, basis) = (hit.note, Basis::Question);
-    Offer { draft, note, stage, cache, upstream: None, lifetime, basis }
+    let (note, basis, is_of_profile) = (hit.note, Basis::Question, false);
+    Offer { draft, note, stage, cache, upstream: None, lifetime, basis, is_of_profile }
 }
 
 /// Returns whether an entry is popular and expires soon, and may be prefetched because its data is

@@ -79,7 +79,8 @@ pub fn answer(
     let flags = key_flags(&asked);
     let hash = packet_hash(key.hash, profile, flags);
     let (cache, arrival) = (CacheState::NotAsked, Arrival::New { view: &view, client });
-    let query = Query { asked: &asked, key, hash, profile, flags, note: 0, cache, arrival };
+    let (asked, note, lists_allow) = (&asked, 0, false);
+    let query = Query { asked, key, hash, profile, flags, note, lists_allow, cache, arrival };
     if is_beside_the_cache(cx, &query, &view) {
         return after_packets(cx, &query, CacheState::NotAsked, Output { message: out, misses });
     }
@@ -199,7 +200,7 @@ fn own_stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> F
         }
         finding => return finding,
     };
-    query.note = terms.note;
+    (query.note, query.lists_allow) = (terms.note, terms.lists_allow);
     match pool::on_terms(cx, query, terms, out) {
         Finding::Nothing => {}
         finding => return finding,
@@ -352,17 +353,18 @@ pub(super) fn settle(
         Finding::Pass(terms) => terms,
         finding => return finding,
     };
+    let offer = Offer { is_of_profile: !terms.per_query, ..obtained.offer(draft) };
     let place = &mut out[..message.len()];
     place.copy_from_slice(message);
     if stage == Stage::Stale {
         terms.cut_ttls(place, ttl_offsets);
-        return Finding::Answer(obtained.offer(draft).decided_by(terms.note));
+        return Finding::Answer(offer.decided_by(terms.note));
     }
     terms.clamp_ttls(place, ttl_offsets);
     if query.is_current(cx) {
         packet::keep(cx, query, &Obtained { message: place, ..*obtained }, terms);
     }
-    Finding::Answer(obtained.offer(draft).decided_by(terms.note))
+    Finding::Answer(offer.decided_by(terms.note))
 }
 
 /// Adds the extended error for expired data (RFC 8914 §4.4 and §4.20).

@@ -120,7 +120,10 @@ impl<'s> Rehearsal<'s> {
 
     /// Continues after [`Ended::Wait`] with the result for its question.
     pub fn go_on(&self, waiter: &Waiter, obtained: &Obtained<'_>) -> Ended {
-        self.end(|output| late::resume(&self.context(), waiter, Some(obtained), output))
+        let mut given = late::Given::default();
+        self.end(|output| {
+            late::resume(&self.context(), waiter, (Some(obtained), &mut given), output)
+        })
     }
 
     /// Returns the record of the policy's decisions.
@@ -168,7 +171,8 @@ impl<'s> Rehearsal<'s> {
         let hash = packet_hash(key.hash, profile, flags);
         let arrival = Arrival::New { view: &view, client: &self.client(&peer) };
         let (asked, key, cache) = (&asked, &key, CacheState::Miss);
-        let query = Query { asked, key, hash, profile, flags, note: 0, cache, arrival };
+        let (note, lists_allow) = (0, false);
+        let query = Query { asked, key, hash, profile, flags, note, lists_allow, cache, arrival };
         self.end(|output| take(&query, output))
     }
 

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use avocet_wire::MessageView;
 
 use super::finding::Lifetime;
-use crate::policy::Validity;
+use crate::policy::{Decider, Validity};
 
 /// The limits that the policy sets on an answer that it allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,22 +15,35 @@ pub(super) struct Terms {
     /// The highest TTL, in seconds. If it is less than the lowest TTL, the highest TTL applies.
     greatest_secs: u32,
     /// Whether the answer is valid for this query only, and must not be cached.
-    per_query: bool,
+    pub(super) per_query: bool,
     /// The rule or list that allows the answer; see
     /// [`Decision::note`](super::decision::Decision::note).
     pub(super) note: u16,
+    /// Whether lists have looked up the question and allow it.
+    pub(super) lists_allow: bool,
 }
 
 impl Terms {
     /// Terms without conditions.
-    pub(super) const FREE: Self =
-        Self { least_secs: 0, greatest_secs: u32::MAX, per_query: false, note: 0 };
+    pub(super) const FREE: Self = Self {
+        least_secs: 0,
+        greatest_secs: u32::MAX,
+        per_query: false,
+        note: 0,
+        lists_allow: false,
+    };
 
     pub(super) fn of(validity: Validity, bounds: Option<(u32, u32)>, note: u16) -> Self {
         let (least_secs, greatest_secs) = bounds.unwrap_or((0, u32::MAX));
         // The answer must expire before the policy changes, in every client's cache.
         let greatest_secs = greatest_secs.max(least_secs).min(validity.secs);
-        Self { least_secs, greatest_secs, per_query: validity.per_query, note }
+        let per_query = validity.per_query;
+        Self { least_secs, greatest_secs, per_query, note, lists_allow: false }
+    }
+
+    /// Returns these terms for a question that this part of the policy allows.
+    pub(super) fn allowed_by(self, by: Decider) -> Self {
+        Self { lists_allow: by == Decider::List, ..self }
     }
 
     /// Returns whether these terms change no TTL.

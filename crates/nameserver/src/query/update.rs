@@ -95,6 +95,7 @@ fn waiting(
         octets: message.len() as u16,
         epoch: cx.state.epoch,
         note: 0,
+        allowed_for: None,
         ip: client.ip,
         device: cx.device_of(client),
         entrance: client.entrance,

@@ -6,7 +6,9 @@ use crate::asked;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use avocet_nameserver::query::miss::Miss;
 use avocet_nameserver::{InProcess, MeantFor};
+use avocet_policy::client::{Mac, Neighbour};
 use avocet_policy::rule::{Grant, Pause, Scope, Switches};
 use avocet_wire::Rtype;
 
@@ -331,4 +333,97 @@ fn an_answer_of_the_servers_of_a_rule_is_not_sent_after_the_end_of_the_rule() {
         assert_eq!(server.waiting(), 1);
         assert!(resume(&mut server, MeantFor::All).ends_with(" 192.0.2.7"), "{forward}");
     }
+}
+
+/// Returns how often the rule "seen" was counted. It is counted when the policy evaluates an
+/// answer.
+fn evaluations(server: &InProcess) -> u64 {
+    let policy = server.state().policy.as_ref().unwrap();
+    policy.rule_counts().find(|(rule, _)| rule.name == "seen").unwrap().1
+}
+
+/// Returns a query of the client that waits.
+fn waiting(server: &mut InProcess, client: [u8; 4], name: &str) -> Miss {
+    assert_eq!(ask(server, client, name, A), "nothing");
+    server.take_waiting().expect("a query that waits")
+}
+
+#[test]
+fn queries_that_waited_for_one_answer_are_evaluated_once_for_each_profile() {
+    let seen = |log_only: &str| {
+        rule("answer.ip.in(\"192.0.2.0/24\")", &format!("\"tag\"\ntag = \"x\"\n{log_only}"))
+            .replace("\"r\"", "\"seen\"")
+    };
+    let client = "[[client]]\nname = \"other\"\nids = [\"10.0.0.2\"]\n";
+    let other = rule("client.name == \"other\"", "\"ttl\"\nmax-secs = 7");
+    // A rule that must see each query is evaluated for each.
+    for (log_only, expected) in [("", 2), ("log-only = true", 6)] {
+        let mut server = start(&format!("{client}{other}{}", seen(log_only)));
+        let clients = [CLIENT, OTHER].into_iter().cycle().take(6);
+        let queries: Vec<_> =
+            clients.map(|client| waiting(&mut server, client, "www.example.")).collect();
+        learn(&server, "www.example.", 300);
+        // The packet cache does not store an answer for one client.
+        let answers = server.resume_all(&queries, MeantFor::ClientAlone);
+        let answers: Vec<_> = answers.iter().map(|answer| shown(answer)).collect();
+        let (own, others) = ("NOERROR 300 192.0.2.7", "NOERROR 7 192.0.2.7");
+        assert_eq!(answers, [own, others, own, others, own, others]);
+        assert_eq!(evaluations(&server), expected, "{log_only}");
+    }
+}
+
+#[test]
+fn queries_of_one_profile_share_an_answer_only_if_policy_and_servers_allowed_them_alike() {
+    let (file, list) = listed("given");
+    let seen = rule("answer.ip.in(\"192.0.2.0/24\")", "\"tag\"\ntag = \"x\"");
+    let seen = seen.replace("\"r\"", "\"seen\"");
+    let forward = rule("now.hour == 21", "\"forward\"\nto = [\"192.0.2.9\"]");
+    let mut server = start(&format!("{list}{forward}{seen}"));
+    let pause = Pause { scope: Scope::All, until: NINE - 300 };
+    server.switch(Switches { pauses: vec![pause], grants: Vec::new() }).unwrap();
+    // The lists did not look up the first question, because of the pause.
+    let mut queries = vec![waiting(&mut server, CLIENT, "www.example.")];
+    server.pass(301);
+    queries.extend((0..2).map(|_| waiting(&mut server, CLIENT, "free.example.")));
+    learn(&server, "www.example.", 300);
+    learn(&server, "free.example.", 300);
+    // Lists that allowed a question need not decide on it again.
+    let allowed = queries.iter().map(|query| query.waiter.as_ref().unwrap().allowed_for);
+    assert_eq!(allowed.collect::<Vec<_>>(), [None, Some(0), Some(0)]);
+    let answers = server.resume_all(&queries, MeantFor::ClientAlone);
+    let answers: Vec<_> = answers.iter().map(|answer| shown(answer)).collect();
+    let listed = "NOERROR 299 0.0.0.0 [17 list ads]";
+    assert_eq!(answers, [listed, "NOERROR 299 192.0.2.7", "NOERROR 299 192.0.2.7"]);
+    assert_eq!(evaluations(&server), 1);
+    // The rule now forwards the question, so the answer of other servers is not sent.
+    let mut queries = vec![waiting(&mut server, CLIENT, "new.example.")];
+    server.pass(300);
+    queries.push(waiting(&mut server, CLIENT, "new.example."));
+    learn(&server, "new.example.", 300);
+    let answers = server.resume_all(&queries, MeantFor::ClientAlone);
+    assert!(answers[0].is_empty());
+    assert_eq!(shown(&answers[1]), "NOERROR 300 192.0.2.7");
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn a_client_that_gets_another_profile_while_it_waits_is_evaluated_with_it() {
+    let (file, list) = listed("moved");
+    let text = format!(
+        "{list}[[client]]\nname = \"kid\"\nids = [\"02:00:00:00:00:01\"]\ngroups = [\"kids\"]\n\
+         [[client]]\nname = \"toy\"\nids = [\"10.0.0.2\"]\ngroups = [\"kids\"]\n\
+         [[group]]\nname = \"kids\"\nlists = [\"ads\"]\n[[group]]\nname = \"default\"\n\
+         lists = []\n"
+    );
+    let mut server = start(&text);
+    let epoch = server.state().epoch;
+    let queries = [waiting(&mut server, CLIENT, "www.example.")];
+    let mac = Some(Mac([2, 0, 0, 0, 0, 1]));
+    server.meet(&[Neighbour { address: CLIENT.into(), mac, name: None }]).unwrap();
+    // The policy decides as before, but the client has the other profile.
+    assert_eq!(server.state().epoch, epoch);
+    learn(&server, "www.example.", 300);
+    let answers = server.resume_all(&queries, MeantFor::All);
+    assert_eq!(shown(&answers[0]), "NOERROR 3600 0.0.0.0 [17 list ads]");
+    std::fs::remove_file(file).unwrap();
 }

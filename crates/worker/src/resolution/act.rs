@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use avocet_nameserver::close::Ended;
 use avocet_nameserver::query::miss::Waiter;
-use avocet_nameserver::query::{self, Obtained, Output, QueryContext, QueryStep};
+use avocet_nameserver::query::{self, Given, Obtained, Output, QueryContext, QueryStep};
 use avocet_resolver::{Action, Actions, Trace};
 
 use super::upstreams::Outbound;
@@ -168,8 +168,9 @@ impl Resolution {
             Action::Overdue { waiters } => {
                 let end = WaitEnd { rtt_ms: 0, trace: actions.trace_of(place) };
                 let waiters = (&actions.waiters[waiters.clone()], answered);
+                let mut given = Given::default();
                 return self.end_waits(waiters, end, turn, |cx, waiter, output| {
-                    query::resume(cx, waiter, None, output)
+                    query::resume(cx, waiter, (None, &mut given), output)
                 });
             }
             Action::Finish { waiters, resolved, asked } => {
@@ -188,9 +189,11 @@ impl Resolution {
                     contained(self.metrics(), || query::share(&cx, asked, obtained, waiters));
                 let rtt_ms = resolved.source.map_or(0, |source| source.rtt_ms);
                 let end = WaitEnd { rtt_ms, trace: actions.trace_of(place) };
-                let waiters = (waiters, answered);
+                let (waiters, mut given) = ((waiters, answered), Given::default());
                 return self.end_waits(waiters, end, turn, |cx, waiter, output| match &shared {
-                    Some(obtained) => query::resume(cx, waiter, Some(obtained), output),
+                    Some(obtained) => {
+                        query::resume(cx, waiter, (Some(obtained), &mut given), output)
+                    }
                     None => QueryStep::Silent(waiter.failed(cx.state.revision)),
                 });
             }
