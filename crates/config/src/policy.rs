@@ -16,8 +16,8 @@ use avocet_policy::client::{
 use avocet_policy::list::MAX_LISTS;
 use avocet_policy::rpz::MAX_POLICY_ZONES;
 use avocet_policy::rule::{
-    Action, ActionKind, BlockForm, LimitKey, MAX_RULES, NamedTimeZone, Over, RuleFault, RulePart,
-    RuleSpec, Rules, Target, Vocabulary,
+    Action, ActionKind, BlockForm, LimitKey, MAX_RULES, NamedTimeZone, Over, Rule, RuleFault,
+    RulePart, RuleSpec, Rules, Target, Vocabulary,
 };
 use avocet_resolver::Introduction;
 use toml::Spanned;
@@ -449,10 +449,15 @@ impl PolicyConfig {
         self.filters_nothing() && self.views.is_empty() && !has_devices()
     }
 
-    /// Returns the path of the geo database; `None` if nothing uses it, that is, without a policy
-    /// and without pools that choose by country.
+    /// Returns the path of the geo database; `None` if nothing uses it, that is, if no rule tests
+    /// countries and no pool chooses by country.
     pub fn geo_file(&self) -> Option<&Path> {
-        self.geo_database.as_deref().filter(|_| self.locates_clients || !self.is_empty())
+        let path = self.geo_database.as_deref()?;
+        (self.locates_clients || self.tests_countries()).then_some(path)
+    }
+
+    fn tests_countries(&self) -> bool {
+        self.checked_rules().is_ok_and(|rules| rules.rules().iter().any(Rule::reads_countries))
     }
 
     /// Validates groups and clients.

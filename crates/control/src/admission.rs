@@ -82,9 +82,7 @@ impl UserLimits {
 
     /// Narrows a request about clients.
     fn narrow_to_groups(&self, request: &mut Request) -> bool {
-        let asks = |group: &Option<String>| {
-            self.zones.is_empty() && group.as_ref().is_some_and(|group| self.groups.contains(group))
-        };
+        let asks = |group: &Option<String>| group.as_ref().is_some_and(|one| self.has_group(one));
         let within = match request {
             Request::LogTail(LogTail { filter })
             | Request::LogSearch(LogSearch { filter, .. })
@@ -94,9 +92,8 @@ impl UserLimits {
             | Request::LogStatistics(LogStatistics { within, .. })
             | Request::LogSeries(LogSeries { within, .. })
             | Request::LogClients(LogClients { within, .. }) => within,
-            Request::Pause(Pause { scope, .. }) => return self.has_scope(scope),
-            Request::Grant(Grant { scope, name, .. }) => {
-                return self.has_scope(scope) && (self.zones.is_empty() || self.has_zone(name));
+            Request::Pause(Pause { scope, .. }) | Request::Grant(Grant { scope, .. }) => {
+                return self.has_scope(scope);
             }
             Request::RequestList(RequestList { group })
             | Request::RequestGrant(RequestGrant { group, .. })
@@ -209,7 +206,9 @@ mod tests {
         check(&kids, "pause", &json!({"secs": 60}), false);
         let grant = json!({"name": "a.example", "secs": 60, "scope": {"group": "kids"}});
         check(&kids, "grant", &grant, true);
-        check(&limits(&["kids"], &["lan"]), "grant", &grant, false);
+        // A zone gives further rights. It takes none away.
+        check(&limits(&["kids"], &["lan"]), "grant", &grant, true);
+        check(&limits(&["parents"], &["example"]), "grant", &grant, false);
         check(&kids, "flush", &json!({"name": "a.example"}), false);
         for (command, more) in [
             ("request-list", json!({})),
@@ -224,7 +223,8 @@ mod tests {
             check(&kids, command, &of(json!("kids")), true);
             check(&kids, command, &of(Value::Null), false);
             check(&kids, command, &of(json!("parents")), false);
-            check(&limits(&["kids"], &["lan"]), command, &of(json!("kids")), false);
+            check(&limits(&["kids"], &["lan"]), command, &of(json!("kids")), true);
+            check(&limits(&["parents"], &["lan"]), command, &of(json!("kids")), false);
         }
         for command in ["dump", "user-list", "backup"] {
             check(&kids, command, &json!({}), false);

@@ -623,9 +623,7 @@ impl Exchange {
 /// Returns the problem of a request beyond the limits of its author.
 fn beyond(author: &Principal) -> Problem {
     let problem = FORBIDDEN.of(format!("{:?} is limited to groups or zones", author.name));
-    problem.then(
-        "name a group, a client in it or a zone that GET /api/v1/session shows, or ask an admin",
-    )
+    problem.then("name a group or a zone that GET /api/v1/session shows, or ask an admin")
 }
 
 fn lacks(author: &Principal, scope: AccessScope) -> Problem {

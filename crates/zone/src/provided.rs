@@ -87,6 +87,9 @@ pub enum SourceProblem {
         "expected {{\"rrsets\": [{{\"name\", \"type\", \"ttl\", \"records\": [{{\"content\"}}]}}]}}: {0}"
     )]
     Json(String),
+    /// The JSON text has no record that is in use.
+    #[error("it has no records; for a zone without other names, give it its SOA record")]
+    NoRecords,
     /// A record is malformed.
     #[error("the record \"{0}\" is malformed")]
     Record(String),

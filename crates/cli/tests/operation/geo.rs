@@ -195,6 +195,22 @@ fn another_file_is_noticed_without_a_word() {
 }
 
 #[test]
+fn a_broken_file_that_nothing_needs_stops_nothing() {
+    let site = site(("NL", "DE"));
+    fs::write(file(&site), "no database").unwrap();
+    let rule =
+        "[[rule]]\nname = \"ads\"\nwhen = 'qname.under(\"ads.example\")'\naction = \"block\"\n";
+    let unused = format!("{}{rule}", named(&file(&site)));
+    site.configure(upstream(), "", &unused);
+    let _server = site.start();
+    assert_eq!(site.avocet_text(&["reload"]), "reloaded\n");
+    site.configure(upstream(), "", &format!("{unused}{RULES}"));
+    let refused = site.avocet(&["reload"]);
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && error.contains("cannot use the geo database"), "{error}");
+}
+
+#[test]
 fn a_file_that_is_damaged_or_gone_on_reload_leaves_the_one_in_force() {
     let site = site(("NL", "DE"));
     let mut server = site.start();

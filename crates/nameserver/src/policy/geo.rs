@@ -22,8 +22,8 @@ pub struct GeoDatabase {
 }
 
 impl GeoDatabase {
-    /// Reads the geo database of a configuration; returns `None` if none is configured, or if
-    /// nothing is filtered.
+    /// Reads the geo database of a configuration; returns `None` if none is configured, or if no
+    /// rule and no pool needs it.
     ///
     /// # Errors
     /// The file cannot be read, or has no countries. This error is fatal: without the database,

@@ -200,10 +200,15 @@ impl LocalRecords {
     }
 
     /// Returns the records of the wildcard directly below the closest encloser. No other wildcard
-    /// applies (RFC 4592 §3.3.1).
+    /// applies (RFC 4592 §3.3.1). An empty non-terminal exists, so it is an encloser, and no
+    /// wildcard applies to it.
     fn records_of_wildcard(&self, qname: FoldedName<'_>) -> Option<Records<'_>> {
-        let (_, encloser) = self.names.nearest(qname.parent()?.wire())?;
-        (!encloser.wildcard.is_empty())
+        let (above, encloser) = self.names.nearest(qname.parent()?.wire())?;
+        if encloser.wildcard.is_empty() {
+            return None;
+        }
+        let mut between = name::ancestors(qname.wire()).take_while(|name| name.len() > above.len());
+        (!between.any(|name| self.above.contains(name)))
             .then_some(Records { sets: &encloser.wildcard, denials: encloser.denials })
     }
 }
@@ -309,6 +314,8 @@ mod tests {
             record("hop.lan.", Rtype::CNAME, vec![wire("www.example.")]),
             record("*.dev.lan.", Rtype::A, vec![[10, 0, 0, 9].into()]),
             record("real.dev.lan.", Rtype::A, vec![[10, 0, 0, 8].into()]),
+            record("deep.empty.dev.lan.", Rtype::A, vec![[10, 0, 0, 7].into()]),
+            record("*.other.dev.lan.", Rtype::A, vec![[10, 0, 0, 6].into()]),
             record("a.loop.", Rtype::CNAME, vec![wire("b.loop.")]),
             record("b.loop.", Rtype::CNAME, vec![wire("a.loop.")]),
         ];
@@ -445,6 +452,11 @@ mod tests {
         check("x.y.dev.lan.", Rtype::A, "NOERROR x.y.dev.lan./A");
         check("real.dev.lan.", Rtype::A, "NOERROR real.dev.lan./A");
         check("x.real.dev.lan.", Rtype::A, "absent");
+        for empty in ["empty.dev.lan.", "x.empty.dev.lan.", "x.y.empty.dev.lan."] {
+            check(empty, Rtype::A, "absent");
+        }
+        check("other.dev.lan.", Rtype::A, "absent");
+        check("x.other.dev.lan.", Rtype::A, "NOERROR x.other.dev.lan./A");
         check("out.lan.", Rtype::A, "to www.example.");
         check("a.loop.", Rtype::A, "SERVFAIL");
         check("lan.", Rtype::A, "absent");

@@ -42,6 +42,10 @@ impl ZoneProvider for RrsetDocument {
                 return reading.fault(line, SourceProblem::Json(error.to_string()));
             }
         };
+        // A source that has lost its data, or a filter that selects nothing, must not empty a zone.
+        if !document.rrsets.iter().any(|set| set.records.iter().any(|record| !record.disabled)) {
+            return reading.fault(0, SourceProblem::NoRecords);
+        }
         for set in &document.rrsets {
             let (name, rtype) = (&set.name, &set.r#type);
             let ttl_secs = set.ttl.unwrap_or(reading.ttl_secs());

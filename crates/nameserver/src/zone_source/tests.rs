@@ -164,6 +164,10 @@ fn rrsets_in_json_are_read_with_all_types() {
     let bad = |text: &str, expected: &str| check_fault(ProviderKind::Json, text, expected);
     bad("[]", "expected {\"rrsets\"");
     bad("{\"rrsets\":\n[{}]}", ":2:1: expected");
+    bad("{\"rrsets\": []}", "has no records");
+    let unused = "{\"rrsets\": [{\"name\": \"www\", \"type\": \"A\", \"records\": \
+                  [{\"content\": \"192.0.2.1\", \"disabled\": true}]}]}";
+    bad(unused, "has no records");
     bad(&set("www", "A", "192.0.2"), "the record \"www 60 IN A 192.0.2\": the data");
     bad(&set("www", "A", "192.0.2.1\nx 1 A 192.0.2.2"), "is malformed");
     bad(&set("www 1 A 192.0.2.2\nb", "A", "192.0.2.1"), "is malformed");
