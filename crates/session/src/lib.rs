@@ -10,8 +10,9 @@
 //! of a connection. [`certificate`] reads the certificates that a TLS server presents, and
 //! [`challenge`] adds those for an ACME authority. [`proof`] reads what the certificate of a client
 //! proves, [`trust`] decides which servers a client accepts, and [`validity`] reads when a
-//! certificate expires. The caller passes any [`Read`](std::io::Read) and
-//! [`Write`](std::io::Write); nothing here waits or opens a socket.
+//! certificate expires. [`network`] has the networks by which connections are counted. The caller
+//! passes any [`Read`](std::io::Read) and [`Write`](std::io::Write); nothing here waits or opens a
+//! socket.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ pub mod frame;
 pub mod http;
 #[cfg(any(test, fuzzing))]
 pub mod layers;
+pub mod network;
 pub mod proof;
 pub mod quic;
 pub mod session;

@@ -1,17 +1,24 @@
-//! Counts and limits open TCP connections.
+//! Counts and limits open TCP connections, for each client, for each network of IPv6 clients, and
+//! in total.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use avocet_config::TcpConfig;
+use avocet_session::network::ClientNetwork;
 
-/// The numbers of open TCP connections, in total and for each client. They are accessed only when a
-/// connection opens or closes.
+/// The numbers of open TCP connections, in total and for each client and network. They are accessed
+/// only when a connection opens or closes.
 #[derive(Default)]
 pub struct ConnectionCounts {
-    total: AtomicUsize,
-    by_client: Mutex<std::collections::HashMap<IpAddr, usize>>,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    total: usize,
+    by_network: HashMap<ClientNetwork, usize>,
 }
 
 /// The limits for open connections.
@@ -21,12 +28,31 @@ pub struct ConnectionLimits {
     pub total: usize,
     /// Maximum number of connections of each client.
     pub per_client: usize,
+    /// Number of connections by which a client or network may exceed its limit.
+    pub excess: usize,
 }
 
 impl ConnectionLimits {
+    /// Creates limits for all clients together, and for each client.
+    pub const fn new(total: usize, per_client: usize) -> Self {
+        Self { total, per_client, excess: 0 }
+    }
+
     /// Returns the limits of the configuration.
     pub fn of(tcp: &TcpConfig) -> Self {
-        Self { total: tcp.connections, per_client: tcp.connections_per_client }
+        Self::new(tcp.connections, tcp.connections_per_client)
+    }
+
+    /// Returns the maximum number of connections of a client or network. An IPv6 link has at most
+    /// half of all connections, and a site three quarters, so that others can connect. An IPv4
+    /// client has only one address.
+    fn within(&self, network: ClientNetwork) -> usize {
+        let share = match network {
+            ClientNetwork::Address(_) => self.per_client,
+            ClientNetwork::Link(_) => self.total.div_ceil(2),
+            ClientNetwork::Site(_) => self.total - self.total / 4,
+        };
+        share.max(self.per_client) + self.excess
     }
 }
 
@@ -35,46 +61,56 @@ impl ConnectionLimits {
 pub enum Crowded {
     /// The limit for all clients together is reached.
     Total,
-    /// The limit for one client is reached.
-    Client,
+    /// The limit for the client, or for its network, is reached.
+    Network(ClientNetwork),
 }
 
 impl ConnectionCounts {
     /// Counts a new connection of `client`, unless a limit is reached.
+    ///
+    /// # Errors
+    /// Returns the first limit that is reached, that of the client before those of its networks.
     pub fn open(&self, client: IpAddr, limits: &ConnectionLimits) -> Result<(), Crowded> {
-        let mut by_client = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = by_client.get(&client).copied().unwrap_or(0);
-        if count >= limits.per_client {
-            return Err(Crowded::Client);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |network: &ClientNetwork| counts.of(*network) >= limits.within(*network);
+        if let Some(network) = ClientNetwork::around(client).find(is_full) {
+            return Err(Crowded::Network(network));
         }
-        if self.total.load(Ordering::Relaxed) >= limits.total {
+        if counts.total >= limits.total {
             return Err(Crowded::Total);
         }
-        by_client.insert(client, count + 1);
-        self.total.fetch_add(1, Ordering::Relaxed);
+        for network in ClientNetwork::around(client) {
+            *counts.by_network.entry(network).or_default() += 1;
+        }
+        counts.total += 1;
         Ok(())
     }
 
-    /// Returns the number of connections of `client`.
-    pub fn of_client(&self, client: IpAddr) -> usize {
-        self.by_client
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&client)
-            .copied()
-            .unwrap_or(0)
+    /// Returns the first of a client and its networks that has more connections than permitted.
+    pub fn excess(&self, client: IpAddr, limits: &ConnectionLimits) -> Option<ClientNetwork> {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        ClientNetwork::around(client).find(|network| counts.of(*network) > limits.within(*network))
     }
 
     /// Removes a connection of `client` from the counts.
     pub fn close(&self, client: IpAddr) {
-        let mut by_client = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = by_client.get_mut(&client) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_counted = false;
+        for network in ClientNetwork::around(client) {
+            let Some(count) = counts.by_network.get_mut(&network) else { continue };
+            is_counted = true;
             *count -= 1;
             if *count == 0 {
-                by_client.remove(&client);
+                counts.by_network.remove(&network);
             }
-            self.total.fetch_sub(1, Ordering::Relaxed);
         }
+        counts.total -= usize::from(is_counted);
+    }
+}
+
+impl Counts {
+    fn of(&self, network: ClientNetwork) -> usize {
+        self.by_network.get(&network).copied().unwrap_or(0)
     }
 }
 
@@ -82,18 +118,56 @@ impl ConnectionCounts {
 mod tests {
     use super::*;
 
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
     #[test]
     fn connections_are_bounded_in_all_and_for_each_client() {
         let counts = ConnectionCounts::default();
-        let limits = ConnectionLimits { total: 3, per_client: 2 };
-        let (a, b, c) =
-            (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]), IpAddr::from([10, 0, 0, 3]));
+        let limits = ConnectionLimits::new(3, 2);
+        let (a, b, c) = (ip("10.0.0.1"), ip("10.0.0.2"), ip("10.0.0.3"));
         assert_eq!(counts.open(a, &limits), Ok(()));
         assert_eq!(counts.open(a, &limits), Ok(()));
-        assert_eq!(counts.open(a, &limits), Err(Crowded::Client));
+        let of_client = Crowded::Network(ClientNetwork::Address(a));
+        assert_eq!(counts.open(a, &limits), Err(of_client));
         assert_eq!(counts.open(b, &limits), Ok(()));
         assert_eq!(counts.open(c, &limits), Err(Crowded::Total));
         counts.close(a);
         assert_eq!(counts.open(c, &limits), Ok(()));
+        [a, b, c].into_iter().for_each(|client| counts.close(client));
+        let left = counts.counts.into_inner().unwrap();
+        assert!(left.total == 0 && left.by_network.is_empty());
+    }
+
+    #[test]
+    fn no_ipv6_network_takes_all_connections() {
+        let counts = ConnectionCounts::default();
+        let limits = ConnectionLimits::new(16, 2);
+        let opened = |pattern: &str| {
+            let client = |number: u8| ip(&pattern.replace('N', &number.to_string()));
+            (0..32).filter(|&number| counts.open(client(number), &limits).is_ok()).count()
+        };
+        assert_eq!(opened("2001:db8:1:1::N"), 8);
+        assert_eq!(opened("2001:db8:1:2::N"), 4);
+        assert_eq!(opened("2001:db8:1:N::1"), 0);
+        assert_eq!(opened("192.0.2.N"), 4);
+        let client = ip("2001:db8:1:1::1");
+        assert_eq!(counts.excess(client, &limits), None);
+        counts.close(ip("192.0.2.0"));
+        counts.close(ip("2001:db8:1:2::0"));
+        let one_more = ConnectionLimits { excess: 1, ..limits };
+        assert_eq!(counts.open(client, &one_more), Ok(()));
+        let link = ClientNetwork::around(client).nth(1);
+        assert_eq!(counts.excess(client, &limits), link);
+        counts.close(client);
+        assert_eq!(counts.excess(client, &limits), None);
+    }
+
+    #[test]
+    fn one_client_has_what_is_configured_for_it() {
+        let (counts, limits) = (ConnectionCounts::default(), ConnectionLimits::new(4, 4));
+        let client = ip("2001:db8::1");
+        assert_eq!((0..8).filter(|_| counts.open(client, &limits).is_ok()).count(), 4);
     }
 }

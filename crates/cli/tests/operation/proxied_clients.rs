@@ -212,3 +212,31 @@ fn the_header_comes_before_tls() {
     }
     assert_eq!(site.metric(METRIC), 0.0);
 }
+
+#[test]
+fn the_clients_of_an_ipv6_network_do_not_take_the_connections_of_others() {
+    let (site, upstream, behind) = (Site::new(), Upstream::start(), free_address());
+    let rest = format!(
+        "[[listener]]\nname = \"behind\"\nlisten = [\"{behind}\"]\n\
+         allow = [\"192.0.2.0/24\", \"2001:db8::/32\"]\nproxy-protocol-from = [\"127.0.0.1\"]\n"
+    );
+    let keys = "workers = 1\ntcp-connections = 8\ntcp-idle-ms = 60000";
+    site.configure(upstream.addr, keys, &rest);
+    let _server = site.start();
+    let begin = |header: &str| {
+        let mut stream = connect(behind);
+        stream.write_all(&[header.as_bytes(), &frame("www.example")].concat()).unwrap();
+        assert_eq!(address(&reply(&mut stream)), ADDRESS);
+        stream
+    };
+    let mut other = begin("PROXY TCP4 192.0.2.8 192.0.2.1 1024 53\r\n");
+    let crowd: Vec<_> = (1..=12)
+        .map(|host| begin(&format!("PROXY TCP6 2001:db8::{host} 2001:db8::53 1024 53\r\n")))
+        .collect();
+    other.write_all(&frame("www.example")).unwrap();
+    assert_eq!(address(&reply(&mut other)), ADDRESS);
+    // The connections of the network that were idle longest have ended.
+    for mut stream in crowd.into_iter().take(8) {
+        assert_eq!(stream.read(&mut [0; 1]).unwrap_or(0), 0);
+    }
+}

@@ -51,8 +51,7 @@ const MAX_CONNECTIONS: usize = 128;
 /// silent client does not block others. A browser opens six; a person may have several browsers, or
 /// use a proxy.
 const MAX_CONNECTIONS_PER_CLIENT: usize = 48;
-const LIMITS: ConnectionLimits =
-    ConnectionLimits { total: MAX_CONNECTIONS, per_client: MAX_CONNECTIONS_PER_CLIENT };
+const LIMITS: ConnectionLimits = ConnectionLimits::new(MAX_CONNECTIONS, MAX_CONNECTIONS_PER_CLIENT);
 /// Maximum time for the arrival of a request.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
 /// Maximum duration of a connection: a fetch of lists may take minutes. A client that does not read

@@ -46,8 +46,7 @@ use avocet_worker::connections::ConnectionLimits;
 const MAX_VISITS: usize = 64;
 /// Maximum number of concurrent connections of one client: a browser opens six.
 const MAX_VISITS_PER_CLIENT: usize = 8;
-const LIMITS: ConnectionLimits =
-    ConnectionLimits { total: MAX_VISITS, per_client: MAX_VISITS_PER_CLIENT };
+const LIMITS: ConnectionLimits = ConnectionLimits::new(MAX_VISITS, MAX_VISITS_PER_CLIENT);
 /// Maximum number of octets of a Host header: a name of maximum length and a port. A longer one
 /// would have escaped octets, which browsers do not send.
 const MAX_HOST: usize = MAX_NAME + ":65535".len();

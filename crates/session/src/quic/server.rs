@@ -24,6 +24,7 @@ use super::doq::DoqError;
 use super::keys::QuicKeys;
 use super::listener::{QuicListener, QuicProtocol};
 use crate::certificate;
+use crate::network::ClientNetwork;
 use crate::proof::HandshakeFacts;
 
 /// Maximum number of handshakes that a worker begins in one pass of its event loop.
@@ -134,8 +135,8 @@ pub enum Room {
 pub enum Whose {
     /// The connections of all clients.
     Anyone,
-    /// The connections of the client with this address.
-    Client(IpAddr),
+    /// The connections of the clients in this network.
+    Network(ClientNetwork),
 }
 
 impl Whose {
@@ -143,7 +144,7 @@ impl Whose {
     pub fn includes(self, ip: IpAddr) -> bool {
         match self {
             Self::Anyone => true,
-            Self::Client(client) => client == ip,
+            Self::Network(network) => network.includes(ip),
         }
     }
 }

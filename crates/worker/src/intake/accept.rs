@@ -139,7 +139,7 @@ impl Intake {
         if self.quic.evict(&self.shared, whose, time).is_some() {
             return self.shared.connections.open(ip, &limits).is_ok();
         }
-        matches!(whose, Whose::Client(_)) && self.door().admit_over_limit(ip, limits)
+        whose != Whose::Anyone && self.door().admit_over_limit(ip, limits)
     }
 
     fn door(&mut self) -> Door<'_> {
@@ -153,14 +153,13 @@ impl Intake {
         }
     }
 
-    /// Closes a connection of a client that exceeds its limit: the connection that was idle
-    /// longest. Another worker has accepted a further connection of this client.
+    /// Closes a connection of a client or network that exceeds its limit: the connection that was
+    /// idle longest. Another worker has accepted a further connection of this client.
     pub(crate) fn make_room(&mut self, state: &Snapshot, ip: IpAddr, time: Time) {
         let limits = ConnectionLimits::of(&state.config.server.tcp);
-        if self.shared.connections.of_client(ip) > limits.per_client
-            && !self.door().evict(Whose::Client(ip))
-        {
-            self.quic.evict(&self.shared, Whose::Client(ip), time);
+        let Some(network) = self.shared.connections.excess(ip, &limits) else { return };
+        if !self.door().evict(Whose::Network(network)) {
+            self.quic.evict(&self.shared, Whose::Network(network), time);
         }
     }
 
@@ -202,24 +201,25 @@ impl Door<'_> {
                 }
                 return Ok(());
             }
-            Err(Crowded::Client) => Whose::Client(ip),
+            Err(Crowded::Network(network)) => Whose::Network(network),
             Err(Crowded::Total) => Whose::Anyone,
         };
         let has_room = self.evict(whose) && self.shared.connections.open(ip, &limits).is_ok();
         if has_room { Ok(()) } else { Err(whose) }
     }
 
-    /// Admits a client at its limit that has no idle connection in this worker, and asks the other
-    /// workers to close a connection of this client. Until another worker has done so, or if none
-    /// can, the client exceeds its limit by at most one connection per worker.
+    /// Admits a client at its limit, or at the limit of its network, that has no idle connection in
+    /// this worker, and asks the other workers to close a connection of this client or network.
+    /// Until another worker has done so, or if none can, the limit is exceeded by at most one
+    /// connection per worker.
     pub(super) fn admit_over_limit(&self, ip: IpAddr, limits: ConnectionLimits) -> bool {
         let others = self.shared.mailboxes.len() - 1;
-        let limits = ConnectionLimits { per_client: limits.per_client + others, ..limits };
+        let limits = ConnectionLimits { excess: others, ..limits };
         let is_open = others > 0 && self.shared.connections.open(ip, &limits).is_ok();
         if is_open {
             let mailboxes = self.shared.mailboxes.iter().enumerate();
             for (_, mailbox) in mailboxes.filter(|(worker, _)| *worker != usize::from(self.index)) {
-                // If the mailbox is full, the client exceeds its limit by one connection, which is
+                // If the mailbox is full, the limit is exceeded by one connection, which is
                 // acceptable.
                 let _ = mailbox.send(Letter::MakeRoom(ip));
             }

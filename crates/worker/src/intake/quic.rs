@@ -119,7 +119,7 @@ impl<A: Answer> QuicService for QuicEntry<'_, '_, A> {
         match door.admit(ip, limits) {
             Ok(()) => Admission::Admitted(listener),
             Err(whose) if room == Room::Unknown => Admission::Crowded(whose),
-            Err(Whose::Client(ip)) if door.admit_over_limit(ip, limits) => {
+            Err(Whose::Network(_)) if door.admit_over_limit(ip, limits) => {
                 Admission::Admitted(listener)
             }
             Err(_) => {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use avocet_session::certificate::{
     ALPN_DOQ, ALPN_H3, Certificate, CertificateChoice, Tickets, listener,
 };
+use avocet_session::network::ClientNetwork;
 use avocet_session::quic::{
     Admission, Newcomer, QuicAnswer, QuicDatagram, QuicHost, QuicKeys, QuicListener, QuicPath,
     QuicPatience, QuicProtocol, QuicQuery, QuicRoute, QuicServer, QuicService, Room, Whose,
@@ -104,7 +105,10 @@ impl QuicService for Host {
         }
         if *count >= self.most {
             return match newcomer.room {
-                Room::Unknown => Admission::Crowded(Whose::Client(newcomer.ip)),
+                Room::Unknown => {
+                    let network = ClientNetwork::Address(newcomer.ip);
+                    Admission::Crowded(Whose::Network(network))
+                }
                 Room::Final => Admission::Refused,
             };
         }
