@@ -345,7 +345,12 @@ fn finish(back: &FlowReturn, context: &OwnContext<'_>) -> Result<OwnReply, Probl
             access.failed_from(from, kind);
         }
     })?;
-    let given = GivenRole { role: login.role, provider: settings.identity() };
+    let provider = settings.identity();
+    // The settings may have changed while the provider was asked: they no longer give this role.
+    if context.surroundings.oidc().is_none_or(|present| present.identity() != provider) {
+        return Err(OidcFault::NotBegun.into());
+    }
+    let given = GivenRole { role: login.role, provider };
     let begun = access.log_in_by_provider(&login.name, given, from)?;
     end_former(context);
     let (content, cookie) = (OwnContent::LoggedIn(login.name), CookieChange::EndFlow(begun));

@@ -357,3 +357,11 @@ fn sessions_end_when_the_provider_is_another_one() {
     *issuer.client_id.lock().unwrap() = "avocet";
     assert_eq!(session(&site, &of_provider)["code"], "unauthenticated", "it ended");
 }
+
+#[test]
+fn a_log_in_ends_if_the_settings_change_while_the_provider_is_asked() {
+    let (site, issuer) = Site::with_issuer();
+    let changed = issuer.clone();
+    issuer.edit(move |_, _| *changed.client_id.lock().unwrap() = "other");
+    refused(&log_in(&site, &issuer), 401, "unauthenticated");
+}
