@@ -28,17 +28,20 @@ impl Reloader {
             let leaving: Vec<_> = snapshot.config.zones.iter().filter(is_purged).collect();
             // First, the zones are withdrawn, so that nothing else writes their files.
             self.catalogs.put(staying);
-            self.serve_members();
-            // A configuration that came into force in the meantime may use some of the files.
-            let taken = TakenFiles::of(&self.shared.snapshot().config);
-            leaving.into_iter().filter(|zone| !taken.has(&zone.name)).for_each(purge);
+            // If that fails, they remain in force, and keep their files.
+            if self.serve_members().is_ok() {
+                // A configuration that came into force in the meantime may use some of the files.
+                let taken = TakenFiles::of(&self.shared.snapshot().config);
+                leaving.into_iter().filter(|zone| !taken.has(&zone.name)).for_each(purge);
+            }
         }
         let count = members.len();
         // After a crash before this point, the next start repeats the change.
         self.catalogs.put(members);
         self.catalogs.save();
-        self.serve_members();
-        tracing::info!(members = count, "catalogs were applied");
+        if self.serve_members().is_ok() {
+            tracing::info!(members = count, "catalogs were applied");
+        }
         begun
     }
 
@@ -67,22 +70,26 @@ impl Reloader {
     }
 
     /// Puts the currently known members in force.
-    fn serve_members(&self) {
+    ///
+    /// # Errors
+    /// The state is not usable with these zones, and the previous zones stay in force.
+    fn serve_members(&self) -> Result<(), StateError> {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.shared.snapshot();
         let mut config = Config::clone(&old.config);
         self.catalogs.extend(&mut config);
         let read = self.zones.read(&config.zones);
         let zones = read.zones();
-        if !zones.changed_to(&unconfigured.zones).is_empty() {
-            unconfigured.zones = zones;
+        let mut changed = unconfigured.clone();
+        if !zones.changed_to(&changed.zones).is_empty() {
+            changed.zones = zones;
         }
-        match old.replaced(Arc::new(config), &unconfigured, old.parts.clone()) {
-            Ok(snapshot) => {
-                self.zones.put(read);
-                self.shared.replace(snapshot);
-            }
-            Err(error) => tracing::error!(%error, "cannot serve the members of catalogs"),
-        }
+        let snapshot = old
+            .replaced(Arc::new(config), &changed, old.parts.clone())
+            .inspect_err(|error| tracing::error!(%error, "cannot serve the members of catalogs"))?;
+        *unconfigured = changed;
+        self.zones.put(read);
+        self.shared.replace(snapshot);
+        Ok(())
     }
 }

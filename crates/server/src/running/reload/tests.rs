@@ -222,3 +222,36 @@ fn zones_of_a_configuration_that_is_refused_never_come_into_force() {
     std::fs::remove_file(&file).unwrap();
     std::fs::remove_file(&path).unwrap();
 }
+
+#[test]
+fn members_that_cannot_be_withdrawn_keep_their_files() {
+    let directory = std::env::temp_dir().join(format!("avocet-members-{}", std::process::id()));
+    let (path, data) = (directory.join("avocet.toml"), directory.join("data"));
+    std::fs::create_dir_all(data.join("zones")).unwrap();
+    let file = |name: &[u8]| ZoneConfig::member_file(name, &data);
+    let member = b"\x06member\x07example\0";
+    let catalog = |serial: u32, records: &str| {
+        let head = format!("@ 0 SOA invalid. invalid. {serial} 2 3 4000000 5\n@ 0 NS invalid.\n");
+        let text = format!("{head}version 0 TXT 2\n{records}");
+        std::fs::write(file(b"\x07catalog\0"), text).unwrap();
+    };
+    std::fs::write(file(member), "@ 60 SOA ns h 1 2 3 4000000 5\n@ 60 NS ns.other.\n").unwrap();
+    catalog(1, "m.zones 0 PTR member.example.\n");
+    let zone = "name = \"catalog\"\nprimaries = [\"192.0.2.1\"]\ncatalog = \"consumer\"\n";
+    std::fs::write(&path, format!("[data]\ndirectory = {data:?}\n[[zone]]\n{zone}")).unwrap();
+    let (mut reloader, shared) = reloader(&path);
+    reloader.reserved_ports = directory.join("reserved");
+    let is_served = || shared.snapshot().config.zones.iter().any(|zone| *zone.name == member[..]);
+    reloader.reload().unwrap();
+    reloader.follow_catalogs();
+    assert!(is_served());
+    catalog(2, "");
+    assert!(reloader.reload_zones(None));
+    // Too few ports remain.
+    std::fs::write(&reloader.reserved_ports, "1024-40000\n").unwrap();
+    reloader.unconfigured.lock().unwrap().reserved_ports =
+        ports::read(&reloader.reserved_ports).into();
+    reloader.follow_catalogs();
+    assert!(is_served() && file(member).exists());
+    std::fs::remove_dir_all(&directory).unwrap();
+}
