@@ -61,6 +61,12 @@ pub(crate) fn node<'d>(
     {
         faults.error(place(*other).max(place(*alias)), ZoneProblem::CnameAndOther(owner()));
     }
+    if let (Some((_, servers)), Some((_, dname))) = (first(Rtype::NS), first(Rtype::DNAME))
+        && !node.is_apex
+    {
+        // The delegation decides, as with BIND and NSD, which permit this.
+        faults.warn(place(*servers).max(place(*dname)), ZoneProblem::NsAndDname(owner()));
+    }
     if let Some((_, index)) = first(Rtype::ALIAS)
         && data(*index).eq_ignore_ascii_case(node.owner.wire())
     {

@@ -59,6 +59,9 @@ pub enum ZoneProblem {
     /// A name has a CNAME and other records (RFC 1034 §3.6.2).
     #[error("{0} has a CNAME record and other records (RFC 1034 §3.6.2)")]
     CnameAndOther(NameBuf),
+    /// A name other than the apex has NS and DNAME records (RFC 6672 §2.3).
+    #[error("{0} has NS and DNAME records, which only the apex may have (RFC 6672 §2.3)")]
+    NsAndDname(NameBuf),
     /// A name has several records of a type of which only one is permitted.
     #[error("{0} has more than one {1} record")]
     Several(NameBuf, Rtype),

@@ -282,6 +282,7 @@ const fn may_join_alias(rtype: Rtype) -> bool {
 fn add(zone: &mut ZoneEdits<'_>, owner: FoldedName<'_>, record: &HostedRecord<'_>) {
     let present = zone.records(owner);
     let of_type = |one: &&PresentRecord| one.rtype == record.rtype;
+    let has = |rtype: Rtype| present.iter().any(|one| one.rtype == rtype);
     match record.rtype {
         Rtype::SOA => {
             let serial = |rdata: &[u8]| {
@@ -298,9 +299,10 @@ fn add(zone: &mut ZoneEdits<'_>, owner: FoldedName<'_>, record: &HostedRecord<'_
         // The DS records of the apex are in the parent zone.
         Rtype::DS if owner == zone.zone().apex() => return,
         Rtype::CNAME if present.iter().any(|one| !may_join_alias(one.rtype)) => return,
-        rtype if !may_join_alias(rtype) && present.iter().any(|one| one.rtype == Rtype::CNAME) => {
-            return;
-        }
+        rtype if !may_join_alias(rtype) && has(Rtype::CNAME) => return,
+        // Only the apex may have NS and DNAME records (RFC 6672 §2.3).
+        Rtype::NS if owner != zone.zone().apex() && has(Rtype::DNAME) => return,
+        Rtype::DNAME if owner != zone.zone().apex() && has(Rtype::NS) => return,
         // A name has at most one record of these types, so the new one replaces the previous one.
         rtype @ (Rtype::CNAME | Rtype::DNAME) => zone.remove_all(owner, |one| one == rtype),
         // All records of an RRset get the TTL of the record that was added last (RFC 2181 §5.2).
@@ -484,6 +486,24 @@ mod tests {
         check(&[ds("e")], &["d"]);
         check(&[ds("e"), ("e", of_in, (Rtype::NS, 60), &first[..])], &["d", "e"]);
         check(&[ds("ns"), ds("")], &["d"]);
+    }
+
+    #[test]
+    fn a_delegation_gets_no_dname_record() {
+        let text = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nd NS ns.other.\n\
+                    r DNAME other.\n";
+        let present = ["d.example. 60 NS ns.other.", "r.example. 60 DNAME other."];
+        let check = |line: Line<'_>, expected: &[&str]| {
+            let zone = updated_zone(text, [&[], &[line]], &|_| true).unwrap();
+            let is_here = |line: &&String| line.contains(" DNAME ") || line.starts_with("d.");
+            let found: Vec<_> = zone.iter().filter(is_here).collect();
+            assert_eq!(found, expected, "{line:?}");
+        };
+        let added = |owner, rtype| (owner, Class::IN, (rtype, 60), &b"\x05other\0"[..]);
+        check(added("d", Rtype::DNAME), &present);
+        check(added("r", Rtype::NS), &present);
+        check(added("e", Rtype::DNAME), &[present[0], "e.example. 60 DNAME other.", present[1]]);
+        check(added("", Rtype::DNAME), &["example. 60 DNAME other.", present[0], present[1]]);
     }
 
     #[test]

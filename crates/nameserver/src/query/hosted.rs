@@ -152,7 +152,10 @@ fn answer(
         return Finding::Nothing;
     };
     let HostedAnswer { len, rcode, end } = answer;
+    // As a CNAME record itself is an answer to ANY (RFC 8482 §4.1), so is the DNAME record that
+    // leads out of the zones.
     if end == HostedEnd::Alias
+        && qtype != Rtype::ANY
         && (beyond == Beyond::Resolved || !pools.is_empty())
         && let Some(aliases) = unsigned_aliases(&out[..len])
     {

@@ -106,6 +106,15 @@ fn what_is_beyond_a_zone_is_resolved_for_clients_that_want_recursion() {
     assert_eq!(asked(&mut server, "example."), (Rcode::REFUSED, false, [0, 0, 0]));
 }
 
+#[test]
+fn any_below_a_dname_record_is_answered_without_the_network() {
+    let file = ZoneFile::new("dname-any", &format!("{ZONE}tree DNAME other.\n"));
+    let mut server = file.server("");
+    assert_eq!(ask(&mut server, CLIENT, "a.tree.corp.example.", Rtype::A), "nothing");
+    let any = ask(&mut server, CLIENT, "a.tree.corp.example.", Rtype::ANY);
+    assert_eq!(any, "NOERROR 300 other. 300 a.other.");
+}
+
 /// Returns the additional records of a reply: owner and type.
 fn additional(server: &mut InProcess, name: &str, rtype: Rtype) -> Vec<String> {
     let (mut query, mut out) = (vec![0; 512], vec![0; 4096]);

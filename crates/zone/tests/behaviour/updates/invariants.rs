@@ -205,7 +205,11 @@ fn add(zone: &mut Vec<Line>, line: &Line) {
             .any(|one| one.is_of(line) && avocet_zone::is_newer(line.serial(), one.serial())),
         Rtype::DS if *line.owner == *apex().wire() => true,
         Rtype::CNAME => has(&|rtype| !joins_alias(rtype)),
-        rtype => !joins_alias(rtype) && has(&|rtype| rtype == Rtype::CNAME),
+        rtype if !joins_alias(rtype) && has(&|rtype| rtype == Rtype::CNAME) => true,
+        // RFC 6672 §2.3.
+        Rtype::NS => *line.owner != *apex().wire() && has(&|rtype| rtype == Rtype::DNAME),
+        Rtype::DNAME => *line.owner != *apex().wire() && has(&|rtype| rtype == Rtype::NS),
+        _ => false,
     };
     if is_barred {
         return;
