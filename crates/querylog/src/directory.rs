@@ -54,7 +54,7 @@ pub(crate) struct SegmentLabel {
     pub(crate) ids: RangeInclusive<u64>,
     /// Number of times that retention has rewritten the segment. If two segments have the same ids,
     /// the one with the higher number replaces the other.
-    pub(crate) generation: u8,
+    pub(crate) generation: u32,
 }
 
 impl SegmentLabel {
@@ -120,7 +120,7 @@ impl Listing {
         // Of two ranges with the same start, the longer range comes first.
         self.segments.sort_by_key(|segment| {
             let SegmentLabel { ids, generation, .. } = &segment.label;
-            (*ids.start(), u64::MAX - ids.end(), u8::MAX - generation)
+            (*ids.start(), u64::MAX - ids.end(), u32::MAX - generation)
         });
         self.heads.sort_by_key(|head| head.first_id);
         let mut last: Option<u64> = None;
@@ -163,16 +163,61 @@ fn head_id(name: &str) -> Option<u64> {
 fn segment(name: &str, path: &Path) -> Option<SegmentName> {
     let mut parts = name.strip_prefix("queries-")?.strip_suffix(".parquet")?.split('-');
     let stamp = parts.next()?.to_owned();
-    let mut number = |digits| hex(parts.next()?, digits);
-    let (first, last, generation) = (number(16)?, number(16)?, number(2)? as u8);
-    let (tail, crc) = (number(8)?, number(8)? as u32);
+    let (first, last) = (hex(parts.next()?, 16)?, hex(parts.next()?, 16)?);
+    let generation = generation(parts.next()?)?;
+    let (tail, crc) = (hex(parts.next()?, 8)?, hex(parts.next()?, 8)? as u32);
     let is_valid = first <= last && last < END_ID && parts.next().is_none();
     let label = SegmentLabel { stamp, ids: first..=last, generation };
     is_valid.then(|| SegmentName { path: path.to_owned(), label, tail, crc })
+}
+
+/// Reads a number of two digits, or of as many as it needs.
+fn generation(text: &str) -> Option<u32> {
+    let is_shortest = text.len() == 2 || !text.starts_with('0');
+    let number = hex(text, text.len().clamp(2, 8)).filter(|_| is_shortest)?;
+    Some(number as u32)
 }
 
 fn hex(text: &str, digits: usize) -> Option<u64> {
     let is_plain = text.len() == digits
         && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
     if is_plain { u64::from_str_radix(text, 16).ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(generation: &str, crc: u32) -> String {
+        format!(
+            "queries-20261123T112700Z-{:016x}-{:016x}-{generation}-00000009-{crc:08x}.parquet",
+            1, 5
+        )
+    }
+
+    #[test]
+    fn the_number_of_rewrites_has_no_bound_of_two_digits() {
+        let check = |text: &str, expected: Option<u32>| {
+            let found = segment(&named(text, 0), Path::new("")).map(|one| one.label.generation);
+            assert_eq!(found, expected, "{text}");
+        };
+        check("00", Some(0));
+        check("ff", Some(255));
+        check("100", Some(256));
+        check("ffffffff", Some(u32::MAX));
+        for text in ["", "0", "001", "0ff", "100000000", "FF", "-1"] {
+            check(text, None);
+        }
+    }
+
+    #[test]
+    fn the_segment_that_was_written_again_last_replaces_the_others() {
+        for order in [["ff", "100"], ["100", "ff"]] {
+            let mut listing = Listing::default();
+            order.iter().for_each(|text| listing.add(named(text, 0).into()));
+            listing.drop_replaced();
+            let kept: Vec<_> = listing.segments.iter().map(|one| one.label.generation).collect();
+            assert_eq!((kept, listing.replaced.len()), (vec![256], 1));
+        }
+    }
 }
