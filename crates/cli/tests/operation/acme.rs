@@ -666,3 +666,17 @@ fn renew_by_pebble(challenge: &str, updated: Option<SocketAddr>) {
     pebble.kill().unwrap();
     pebble.wait().unwrap();
 }
+
+#[test]
+fn proofs_that_a_crash_left_go_without_settings_too() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let zone = hosted(&site, "");
+    let storage = site.data().join("acme");
+    fs::create_dir_all(&storage).unwrap();
+    let left = "[{\"name\": \"dns.example\", \"text\": \"left-behind\", \"zone\": null}]";
+    fs::write(storage.join("proofs.json"), left).unwrap();
+    site.configure(upstream.addr, "", &zone);
+    let mut server = site.start();
+    wait_for(&mut server, "removed the proof for dns.example");
+    assert_eq!(texts(site.dns, "dns.example"), [""; 0]);
+}

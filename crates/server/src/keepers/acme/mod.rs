@@ -16,6 +16,7 @@ mod store;
 mod update;
 mod world;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, thread};
@@ -55,7 +56,7 @@ const FAULT: &str = "a panic ended the thread that renews the certificate of [ac
 /// # Errors
 /// The system cannot start a thread.
 pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
-    let mut renewer = Renewer { running, current: None };
+    let mut renewer = Renewer { running, current: None, former: None };
     let watched = move || {
         let running = renewer.running.clone();
         running.conditions.contain(Condition::Threads, FAULT, || {
@@ -104,18 +105,25 @@ struct Current {
 struct Renewer {
     running: Arc<Running>,
     current: Option<Current>,
+    /// The settings of the proofs that may be left, if there is no `[acme]` any more.
+    former: Option<Current>,
 }
 
 impl Renewer {
     fn look(&mut self) {
         let snapshot = self.running.shared.snapshot();
         let Some(config) = &snapshot.config.acme else {
-            if self.current.take().is_some() {
+            let former = self.current.take();
+            if former.is_some() {
                 self.running.acme.show(None);
                 self.running.conditions.set(Condition::Acme, None);
+                self.former = former;
             }
-            return;
+            let data = &snapshot.config.data.directory;
+            let former = self.former.get_or_insert_with(|| Current::load(&removed(data)));
+            return former.clear_left(&self.running);
         };
+        self.former = None;
         if self.current.as_ref().is_none_or(|current| current.config != *config) {
             let mut current = Current::load(config);
             // New settings may solve the problem.
@@ -135,6 +143,21 @@ impl Renewer {
             current.ask_for_window(&self.running, now);
         }
         current.show(&self.running);
+    }
+}
+
+/// Returns the settings with which proofs of a removed `[acme]` can be withdrawn from hosted zones,
+/// if it had the standard `storage`.
+fn removed(data: &Path) -> AcmeConfig {
+    AcmeConfig {
+        names: Vec::new(),
+        directory: String::new(),
+        email: None,
+        challenge: AcmeChallenge::Dns01,
+        http_listen: Vec::new(),
+        update: None,
+        ca: None,
+        storage: data.join("acme"),
     }
 }
 
