@@ -31,8 +31,11 @@ impl Answer for Frames<'_> {
         let step = contained(self.metrics, || {
             query::answer(cx, incoming, client, Output { message, misses })
         });
-        let failed =
-            || QueryStep::Silent(Decision::at(Stage::Failed, client.transport, cx.state.revision));
+        let failed = || {
+            // A transfer that had begun must not continue as the answer to the next query.
+            drop(cx.scratch.take_transfer());
+            QueryStep::Silent(Decision::at(Stage::Failed, client.transport, cx.state.revision))
+        };
         let ended = || Ended {
             ip: &client.ip,
             device: cx.device_of(client),

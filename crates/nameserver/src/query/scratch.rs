@@ -48,6 +48,15 @@ pub struct Scratch {
     witness: Option<RefCell<Witness>>,
 }
 
+/// A signed message that is being answered.
+pub(super) struct SignedMessage<'s>(&'s Scratch);
+
+impl Drop for SignedMessage<'_> {
+    fn drop(&mut self) {
+        self.0.signer.replace(None);
+    }
+}
+
 /// The worker index of a rehearsal, whose queries are not counted.
 const NO_WORKER: usize = usize::MAX;
 
@@ -100,9 +109,11 @@ impl Scratch {
         self.worker
     }
 
-    /// Sets the TSIG key of the message that is being answered.
-    pub(super) fn set_signer(&self, key: Option<Arc<TsigKey>>) {
-        *self.signer.borrow_mut() = key;
+    /// Sets the TSIG key of the message that is being answered, until the returned value is
+    /// dropped. After a panic in between, the next message must not count as signed.
+    pub(super) fn signed_by(&self, key: Arc<TsigKey>) -> SignedMessage<'_> {
+        self.signer.replace(Some(key));
+        SignedMessage(self)
     }
 
     /// Returns the TSIG key of the message that is being answered, if the message is signed.
@@ -225,7 +236,26 @@ pub enum Ahead {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use avocet_wire::FoldedName;
+    use avocet_zone::TsigAlgorithm;
+    use zeroize::Zeroizing;
+
     use super::*;
+
+    #[test]
+    fn a_message_after_a_panic_does_not_count_as_signed() {
+        let scratch = Scratch::of(0);
+        let name = FoldedName::new(b"\x01k\0").unwrap();
+        let secret = Zeroizing::new(vec![7; 32]);
+        let key = Arc::new(TsigKey::new(name, TsigAlgorithm::usual(), secret));
+        let answered = catch_unwind(AssertUnwindSafe(|| {
+            let _signed = scratch.signed_by(key.clone());
+            assert!(scratch.signer().is_none(), "a fault while the message is answered");
+        }));
+        assert!(answered.is_err() && scratch.signer().is_none());
+    }
 
     #[test]
     fn a_name_is_asked_for_ahead_of_need_once_and_then_taken() {

@@ -96,10 +96,10 @@ fn signed(
         return update::signed(cx, &bare, signer, client, message);
     }
     let before = misses.len();
-    cx.scratch.set_signer(Some(signer.key().clone()));
+    let signed = cx.scratch.signed_by(signer.key().clone());
     let incoming = Incoming { octets: &bare, seen: None };
     let step = path::answer(cx, incoming, client, Output { message: &mut *message, misses });
-    cx.scratch.set_signer(None);
+    drop(signed);
     let step = match step {
         QueryStep::Resolve => {
             misses.truncate(before);
