@@ -28,6 +28,8 @@ const MAX_SERVERS: usize = 64;
 const MAX_BOOTSTRAP: usize = 8;
 /// Maximum number of servers of a rule with the action `forward`.
 const MAX_RULE_SERVERS: usize = 8;
+/// Maximum number of responses per second of `[rate-limit]`, as in the configuration reader.
+pub(crate) const MAX_LIMITED_RESPONSES: u64 = 8_387;
 /// Longest TTL of a record, in seconds.
 const MAX_TTL_SECS: u32 = 604_800;
 /// TTL of records whose source sets none, in seconds.

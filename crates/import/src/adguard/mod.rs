@@ -11,7 +11,8 @@ use std::net::{IpAddr, SocketAddr};
 use ipnet::IpNet;
 
 use crate::draft::{
-    Draft, List, ListKind, Place, Record, Reverse, Rule, UNKNOWN_BLOCK, address_type,
+    Draft, List, ListKind, MAX_LIMITED_RESPONSES, Place, Record, Reverse, Rule, UNKNOWN_BLOCK,
+    address_type,
 };
 use crate::section::Section;
 use crate::source::{self, Error, Files, MAX_TEXT, malformed};
@@ -191,7 +192,7 @@ fn server(dns: &mut Section, draft: &mut Draft) {
         draft.set_within(
             ("rate-limit", "responses-per-second"),
             limit,
-            (1, 1_000_000),
+            (1, MAX_LIMITED_RESPONSES),
             "dns.ratelimit",
         );
         draft.note(

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use toml::Value;
 
-use crate::draft::Rule;
+use crate::draft::{MAX_LIMITED_RESPONSES, Rule};
 use crate::hosted::ArrayTable;
 use crate::networks::Networks;
 
@@ -263,7 +263,7 @@ impl<'r> BindReader<'r> {
             let number = inner.word(1).and_then(|word| word.parse::<u64>().ok());
             let place = inner.place();
             let (key, range) = match inner.key().as_str() {
-                "responses-per-second" => ("responses-per-second", (0, 1_000_000)),
+                "responses-per-second" => ("responses-per-second", (0, MAX_LIMITED_RESPONSES)),
                 "slip" => ("slip", (0, 10)),
                 "ipv4-prefix-length" => ("ipv4-prefix-length", (1, 32)),
                 "ipv6-prefix-length" => ("ipv6-prefix-length", (1, 128)),

@@ -239,10 +239,8 @@ impl State {
                 let names: Vec<String> = value.split('/').filter_map(name::domain).collect();
                 draft.set("policy", "private-exceptions", names, place);
             }
-            "filter-A" | "filter-AAAA" => {
-                let when = format!("qtype == {:?}", key.trim_start_matches("filter-"));
-                draft.rule(Rule::block(key, when, "nodata", place));
-            }
+            "filter-A" => filter(statement, "A", "0.0.0.0/0", draft),
+            "filter-AAAA" => filter(statement, "AAAA", "::/0", draft),
             "bogus-nxdomain" => match value.parse() {
                 Ok(ip) => self.bogus.push(ip),
                 Err(_) => draft.note(statement, "only single addresses are converted"),
@@ -517,6 +515,13 @@ fn resolv_file(path: &str, files: &dyn Files, draft: &mut Draft) {
             draft.forward(".", server.trim(), path);
         }
     }
+}
+
+/// Blocks answers of other servers with addresses of a type. Only a test of the answer leaves local
+/// records of the type as they are, as dnsmasq does.
+fn filter(statement: &Statement, rtype: &str, all: &str, draft: &mut Draft) {
+    let when = format!("qtype == {rtype:?} && answer.ip.in({all:?})");
+    draft.rule(Rule::block(&statement.key, when, "nodata", &statement.place));
 }
 
 /// Reads a bound of TTLs. `max-ttl` limits TTLs sent to clients, like `max-cache-ttl` of the cache,
