@@ -113,6 +113,9 @@ pub use schema::json_schema;
 pub use source::{ConfigError, ConfigErrors};
 use upstream_tls::{AnnouncedH3, HttpsMethod, UpstreamTls};
 
+/// Maximum number of responses per second of `[rate-limit]`, for which the counters of the limit
+/// have room.
+pub const MAX_RESPONSES_PER_SECOND: u32 = 8_387;
 /// The default data directory.
 const DEFAULT_DIRECTORY: &str = "./avocet-data";
 

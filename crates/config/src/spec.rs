@@ -31,7 +31,7 @@ use super::signing::SigningPolicySpec;
 use super::upstream::ServerAddress;
 use super::upstream_tls::{AnnouncedH3, Authentication, HttpsMethod, Pin};
 use super::zone_spec::ZoneSpec;
-use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
+use super::{EcsPolicy, LogFormat, LogLevel, MAX_RESPONSES_PER_SECOND, Strategy, Upstream};
 
 /// Configuration of Avocet.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -536,7 +536,7 @@ pub(super) struct KeySpec {
 pub(super) struct RateLimitSpec {
     /// Equal responses per second to one client network; 0 turns the limit off.
     #[schemars(extend("default" = 0))]
-    pub(super) responses_per_second: Setting<Int<0, 1_000_000>>,
+    pub(super) responses_per_second: Setting<Int<0, MAX_RESPONSES_PER_SECOND>>,
     /// Send every nth response over the limit truncated, so that a real client retries over TCP; 0
     /// sends none.
     #[schemars(extend("default" = 2))]

@@ -447,6 +447,17 @@ fn variables_override_the_file() {
 }
 
 #[test]
+fn a_rate_limit_above_what_can_be_counted_is_refused() {
+    let read = |limit: u32| {
+        let text = format!("[rate-limit]\nresponses-per-second = {limit}\n");
+        Config::from_text(None, &text, &BTreeMap::new())
+    };
+    assert_eq!(read(8_387).unwrap().rate_limit.unwrap().responses_per_second, 8_387);
+    let fault = read(8_388).unwrap_err().to_string();
+    assert!(fault.contains("8387"), "{fault}");
+}
+
+#[test]
 fn errors_of_variables_carry_their_names() {
     let cases = [
         ("AVOCET_SERVER__WORKERS", "many", "expected an integer from 1 to 256, found \"many\""),

@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use avocet_config::RateLimitConfig;
+use avocet_config::{MAX_RESPONSES_PER_SECOND, RateLimitConfig};
 use avocet_wire::hash::HashKey;
 
 use super::addresses::AddressSet;
@@ -21,6 +21,9 @@ const SCALE: u64 = 1000;
 /// Number of bits of a bucket's word that hold the credit. The other bits hold the time in
 /// milliseconds.
 const CREDIT_BITS: u32 = 24;
+
+// A full bucket has room in its word.
+const _: () = assert!(MAX_RESPONSES_PER_SECOND as u64 * SCALE * WINDOW_SECS < 1 << CREDIT_BITS);
 
 /// The treatment of an answer under the rate limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,12 +50,10 @@ pub struct RateLimiter {
 impl RateLimiter {
     /// Creates an empty table with the configured limits.
     pub fn new(config: &RateLimitConfig, key: HashKey) -> Self {
-        let rate = u64::from(config.responses_per_second)
-            .min((1 << CREDIT_BITS) / (SCALE * WINDOW_SECS) - 1);
         Self {
             buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
             key,
-            rate,
+            rate: u64::from(config.responses_per_second),
             slip: u64::from(config.slip),
             prefix: (config.ipv4_prefix_length, config.ipv6_prefix_length),
             exempt: AddressSet::new(&config.exempt),
