@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use avocet_control::revisions::{
-    CheckedChange, ConfigChange, ConfigCheck, ConfigConfirm, ConfigDiff, ConfigEdit, ConfigHistory,
-    ConfigRollback, OnProbation, Revision, RevisionAccepted, RevisionConfirmed, RevisionDifference,
-    Revisions, Submitter,
+    ChangeReach, CheckedChange, ConfigChange, ConfigCheck, ConfigConfirm, ConfigDiff, ConfigEdit,
+    ConfigHistory, ConfigRollback, OnProbation, Revision, RevisionAccepted, RevisionConfirmed,
+    RevisionDifference, Revisions, Submitter,
 };
 use clap::Subcommand;
 
@@ -107,7 +107,8 @@ pub(crate) fn revisions(command: &RevisionCommand) -> ExitCode {
             if *check =>
         {
             let edits = vec![ConfigEdit { key: key.clone(), value: command.value() }];
-            run(control, ConfigCheck { edits }, &View::of(checked_text))
+            let reach = ChangeReach::All;
+            run(control, ConfigCheck { edits, reach }, &View::of(checked_text))
         }
         RevisionCommand::Set { key, comment, control, .. }
         | RevisionCommand::Unset { key, comment, control, .. } => {

@@ -144,7 +144,7 @@ pub(super) fn acme(
     let update_at = spec.update_server.span();
     let update = update_server(spec.update_server, spec.update_key, context.keys, check);
     let ca = check.optional_path(spec.ca);
-    let storage = check.optional_path(spec.storage).unwrap_or_else(|| context.data.join("acme"));
+    let storage = check.optional_secret(spec.storage).unwrap_or_else(|| context.data.join("acme"));
     let at = at.filter(|_| !names.is_empty())?;
     if !agrees {
         let message = "the authority issues certificates only to those who agree to its terms: \

@@ -145,7 +145,7 @@ fn certificate(
     let ((_, chain), (_, key)) = (chain?, key?);
     Some(CertificateConfig {
         names,
-        files: CertificateFiles { chain: check.path(chain), key: check.path(key) },
+        files: CertificateFiles { chain: check.secret_path(chain), key: check.secret_path(key) },
         source: CertificateSource::Files,
     })
 }

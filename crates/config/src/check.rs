@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use ipnet::IpNet;
 use toml::Spanned;
 
+use super::files::{FileContent, NamedFiles};
 use super::setting::{List, Setting, SettingFault, Text, Value};
 
 /// Maximum number of octets of a text for clients: one character-string (RFC 1035 §3.3).
@@ -18,19 +19,24 @@ pub(super) struct Check {
     faults: Vec<SettingFault>,
     /// Valid settings that have no effect.
     doubts: Vec<SettingFault>,
-    /// The directory of the configuration file.
-    directory: PathBuf,
+    /// The other files that the configuration names.
+    files: NamedFiles,
 }
 
 impl Check {
     /// Creates a check with the faults of parsing. `directory` is that of the configuration file.
     pub(super) fn new(faults: Vec<SettingFault>, directory: &Path) -> Self {
-        Self { faults, doubts: Vec::new(), directory: directory.to_owned() }
+        Self { faults, doubts: Vec::new(), files: NamedFiles::new(directory) }
     }
 
     /// Returns the path of another file: a relative one is relative to the configuration file.
-    pub(super) fn path(&self, written: impl AsRef<Path>) -> PathBuf {
-        self.directory.join(written)
+    pub(super) fn path(&mut self, written: impl AsRef<Path>) -> PathBuf {
+        self.files.add(written.as_ref(), FileContent::Open)
+    }
+
+    /// Returns the path of another file that has a secret, or that belongs to one which has.
+    pub(super) fn secret_path(&mut self, written: impl AsRef<Path>) -> PathBuf {
+        self.files.add(written.as_ref(), FileContent::Secret)
     }
 
     /// Returns the path of another file, if it is set and not empty.
@@ -39,12 +45,17 @@ impl Check {
         Some(self.path(written))
     }
 
-    /// Returns all doubts if there is no fault.
-    ///
-    /// # Errors
-    /// All faults.
-    pub(super) fn finish(self) -> Result<Vec<SettingFault>, Vec<SettingFault>> {
-        if self.faults.is_empty() { Ok(self.doubts) } else { Err(self.faults) }
+    /// Returns the path of another file with a secret, if it is set and not empty.
+    pub(super) fn optional_secret(&mut self, setting: Setting<String>) -> Option<PathBuf> {
+        let written = self.take(setting).filter(|path| !path.is_empty())?;
+        Some(self.secret_path(written))
+    }
+
+    /// Returns the files that the configuration names, and all doubts, or all faults if there are
+    /// some.
+    pub(super) fn finish(self) -> (NamedFiles, Result<Vec<SettingFault>, Vec<SettingFault>>) {
+        let Self { faults, doubts, files } = self;
+        (files, if faults.is_empty() { Ok(doubts) } else { Err(faults) })
     }
 
     /// Adds a fault.

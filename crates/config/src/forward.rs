@@ -310,7 +310,7 @@ mod tests {
         let mut check = Check::default();
         let rule = system_rule(Path::new("/nonexistent/resolv.conf"), &[], &mut check);
         assert_eq!((&*rule.zone, rule.exception), (ROOT, false));
-        let faults = check.finish().err().unwrap_or_default();
+        let faults = check.finish().1.err().unwrap_or_default();
         assert_eq!(faults.len(), 1);
         let message = &faults[0].message;
         assert!(message.starts_with("/nonexistent/resolv.conf cannot be read: "), "{message}");

@@ -94,7 +94,7 @@ pub(super) fn home_ca(
             check.fault(at, format!("duplicate name {text}"));
         }
     }
-    let storage = check.optional_path(spec.storage).unwrap_or_else(|| data.join("home-ca"));
+    let storage = check.optional_secret(spec.storage).unwrap_or_else(|| data.join("home-ca"));
     let at = at.filter(|_| !names.is_empty() || !addresses.is_empty())?;
     if names.len() + addresses.len() > MAX_NAMES {
         check.fault(at, format!("more than {MAX_NAMES} names"));

@@ -64,7 +64,7 @@ pub(super) fn keys(specs: Vec<Spanned<KeySpec>>, check: &mut Check) -> Vec<KeyCo
             check.fault(at, format!("the key {} has another table", shown_name(&name)));
             continue;
         }
-        let file = check.path(file);
+        let file = check.secret_path(file);
         let (Some(secret), Some(name)) = (secret(&file, file_at, check), FoldedName::new(&name))
         else {
             continue;

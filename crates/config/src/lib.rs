@@ -37,6 +37,7 @@ pub mod dnstap;
 pub mod edit;
 pub mod entry;
 mod error;
+pub mod files;
 mod forward;
 pub mod header_field;
 mod hints;
@@ -101,6 +102,7 @@ use client_certificate::ClientCertificates;
 use discover::Discovery;
 use dns64::Dns64Config;
 pub use error::{HintFault, KeyAdvice, SettingError};
+use files::NamedFiles;
 pub use listen::{Listen, Protocol};
 pub use listener::{AddressAllow, ListenerConfig, OpenAddress};
 pub use location::find;
@@ -283,7 +285,8 @@ impl AllowConfig {
 pub struct TcpConfig {
     /// Maximum number of open connections of all clients.
     pub connections: usize,
-    /// Maximum number of open connections of one client address.
+    /// Maximum number of open connections of one client address. IPv6 networks have a share of
+    /// [`Self::connections`].
     pub connections_per_client: usize,
     /// How long a connection may be idle.
     pub idle: Duration,
@@ -614,13 +617,28 @@ impl Config {
         text: &str,
         environment: &BTreeMap<String, String>,
     ) -> Result<Self, ConfigErrors> {
+        Self::with_files(file, text, environment).1
+    }
+
+    /// Reads the configuration like [`Self::from_text`], and also returns the files that it names.
+    /// If there are faults, these are at least all files that were read.
+    pub fn with_files(
+        file: Option<&Path>,
+        text: &str,
+        environment: &BTreeMap<String, String>,
+    ) -> (NamedFiles, Result<Self, ConfigErrors>) {
         let source = source::ConfigSource::new(file, text, environment);
-        let parsed = source.parse()?;
+        let parsed = match source.parse() {
+            Ok(parsed) => parsed,
+            Err(errors) => return (NamedFiles::default(), Err(errors)),
+        };
         let directory = file.and_then(Path::parent).unwrap_or(Path::new(""));
-        let (config, doubts) =
-            validate::validate(parsed, directory).map_err(|faults| source.errors(faults))?;
-        let doubts = source.errors(doubts).all().iter().map(ToString::to_string).collect();
-        Ok(Self { doubts, ..config })
+        let (files, validated) = validate::validate(parsed, directory);
+        let config = validated.map_err(|faults| source.errors(faults)).map(|(config, doubts)| {
+            let doubts = source.errors(doubts).all().iter().map(ToString::to_string).collect();
+            Self { doubts, ..config }
+        });
+        (files, config)
     }
 }
 

@@ -109,7 +109,7 @@ pub(super) fn otlp(
     let at = spec.endpoint.span();
     let endpoint = endpoint(spec.endpoint, check);
     let headers_at = spec.headers_file.span();
-    let headers_file = check.optional_path(spec.headers_file);
+    let headers_file = check.optional_secret(spec.headers_file);
     let headers = match (&headers_file, &headers_at) {
         (Some(file), Some(at)) => headers(file, at, check).unwrap_or_default(),
         _ => OtlpHeaders::default(),

@@ -130,7 +130,7 @@ pub(super) fn client_files(
     check: &mut Check,
 ) -> Option<CertificateFiles> {
     let (chain_at, key_at) = (chain.span(), key.span());
-    let (chain, key) = (check.optional_path(chain), check.optional_path(key));
+    let (chain, key) = (check.optional_secret(chain), check.optional_secret(key));
     match (chain, key) {
         (Some(chain), Some(key)) => Some(CertificateFiles { chain, key }),
         (None, None) => None,

@@ -19,6 +19,7 @@ use super::certificate::{self, CertificateTables, Certificates};
 use super::check::Check;
 use super::client_certificate::ClientKeys;
 use super::error::SettingError;
+use super::files::NamedFiles;
 use super::list_primaries::primaries_by;
 use super::listen::TakenPorts;
 use super::name::{Name, shown};
@@ -47,14 +48,12 @@ fn mode(resolver: &mut ResolverSpec, forwards: &[Spanned<ForwardSpec>], check: &
     check.take(mem::take(&mut resolver.mode)).map_or(default, |text| text.0)
 }
 
-/// Returns the configuration of a parsed file in `directory`, and its settings without effect.
-///
-/// # Errors
-/// All faults of the file, including those found by the parser.
-pub(super) fn validate(
-    parsed: Parsed,
-    directory: &Path,
-) -> Result<(Config, Vec<SettingFault>), Vec<SettingFault>> {
+/// A configuration with its settings without effect, or all faults of its file, including those
+/// found by the parser.
+pub(super) type Validated = Result<(Config, Vec<SettingFault>), Vec<SettingFault>>;
+
+/// Returns the configuration of a parsed file in `directory`, and the other files that it names.
+pub(super) fn validate(parsed: Parsed, directory: &Path) -> (NamedFiles, Validated) {
     let Parsed { mut spec, faults, is_bare } = parsed;
     let mut check = Check::new(faults, directory);
     let tables = CertificateTables::take(&mut spec);
@@ -119,7 +118,8 @@ pub(super) fn validate(
         revisions: revisions(spec.config, &mut check),
         doubts: Vec::new(),
     };
-    check.finish().map(|doubts| (config, doubts))
+    let (files, found) = check.finish();
+    (files, found.map(|doubts| (config, doubts)))
 }
 
 /// Takes the settings of responses from the table of the resolver. They override those of

@@ -58,7 +58,7 @@ impl HttpsCertificate {
 pub(super) fn web(spec: WebSpec, shared: &[CertificateConfig], check: &mut Check) -> WebConfig {
     let span = spec.https.span();
     let address = local_address(spec.https, "127.0.0.1:8443", PORT, check);
-    let (chain, key) = (check.optional_path(spec.tls_cert), check.optional_path(spec.tls_key));
+    let (chain, key) = (check.optional_secret(spec.tls_cert), check.optional_secret(spec.tls_key));
     let proxies_span = spec.trusted_proxies.span().unwrap_or_default();
     let trusted_proxies = check.networks(spec.trusted_proxies).unwrap_or_default();
     if trusted_proxies.iter().any(|network| network.prefix_len() == 0) {

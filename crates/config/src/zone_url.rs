@@ -72,8 +72,8 @@ pub(super) fn zone_url(
     let (ca_at, fields_at) = (spec.ca.span(), headers_file.span());
     let client_at = spec.client_cert.span();
     let refresh_secs = check.take(refresh_secs).map_or(REFRESH_SECS, |secs| secs.0);
-    let headers_file = check.optional_path(headers_file);
-    let password_file = check.optional_path(password_file);
+    let headers_file = check.optional_secret(headers_file);
+    let password_file = check.optional_secret(password_file);
     let ca = check.optional_path(mem::take(&mut spec.ca));
     let [chain, key] = [&mut spec.client_cert, &mut spec.client_key].map(mem::take);
     let client = client_files(chain, key, check);

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::log::{DamagedFile, LogFilter};
-use crate::revisions::ConfigEdit;
+use crate::revisions::{ChangeReach, ConfigEdit};
 use crate::words::words;
 
 /// A request to compare the configuration in force with a proposed one, over logged queries.
@@ -25,6 +25,9 @@ pub struct PolicyDryRun {
     /// Maximum number of names and clients of each kind of change, from 1 to 1000; 100 without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
+    /// The keys that the proposal may concern. The HTTP interface sets it from the scopes.
+    #[serde(skip_serializing_if = "ChangeReach::is_all")]
+    pub reach: ChangeReach,
 }
 
 words! {

@@ -32,7 +32,8 @@ words! {
         /// All keys.
         #[default]
         All = "all",
-        /// Everything except the settings that decide who may use the server.
+        /// Everything except the settings that decide who may use the server, and which files it
+        /// reads outside its own directories.
         NotAccess = "not-access",
     }
 }
@@ -132,6 +133,9 @@ pub struct ShownConfig {
 pub struct ConfigCheck {
     /// The changes, in order.
     pub edits: Vec<ConfigEdit>,
+    /// The keys that the changes may concern. The HTTP interface sets it from the scopes.
+    #[serde(default, skip_serializing_if = "ChangeReach::is_all")]
+    pub reach: ChangeReach,
 }
 
 /// Changes that are valid.

@@ -517,6 +517,9 @@ impl Exchange {
         if command == "why" && !self.author.as_ref().is_some_and(may_read) {
             fields.insert("logged".to_owned(), false.into());
         }
+        if matches!(command, "config-check" | "policy-dry-run") {
+            fields.insert("reach".to_owned(), json!(self.reach()));
+        }
         if matches!(command, "config-change" | "config-rollback") {
             let comment = fields.get("by").and_then(|by| by.get("comment")).cloned();
             let mut by = json!(self.submitter());

@@ -179,7 +179,7 @@ impl Tables {
                     Some(id) => self.changed(&present, &id, settings)?,
                     None => self.created(&present, settings)?,
                 };
-                return Ok(EntryPlan::Check(ConfigCheck { edits }));
+                return Ok(EntryPlan::Check(ConfigCheck { edits, reach: by.reach }));
             }
         };
         let by = Submitter { comment, ..by };

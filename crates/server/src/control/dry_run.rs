@@ -67,8 +67,11 @@ fn proposed(running: &Running, request: &PolicyDryRun) -> Result<Config, Control
     let reloader = &running.reloader;
     let turn = reloader.turn_to_check(CHECK_PATIENCE)?;
     let config = match &request.text {
-        Some(text) => reloader.check_text(text, &turn),
-        None => reloader.check_edit(&key_edits(&request.edits), &turn).map(|edit| edit.config),
+        Some(text) => reloader.check_text(text, request.reach, &turn),
+        None => {
+            let edits = key_edits(&request.edits);
+            reloader.check_edit(&edits, request.reach, &turn).map(|edit| edit.config)
+        }
     };
     config.map_err(refused)
 }

@@ -380,7 +380,7 @@ impl Control for Running {
     }
 
     fn config_check(&self, request: ConfigCheck) -> Result<CheckedChange, ControlError> {
-        revisions::check(self, &request.edits)
+        revisions::check(self, &request)
     }
 
     fn config_change(&self, request: ConfigChange) -> Result<RevisionAccepted, ControlError> {

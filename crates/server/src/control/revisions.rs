@@ -6,9 +6,9 @@ use avocet_config::edit::KeyEdit;
 use avocet_control::ControlError;
 use avocet_control::reload::Reloaded;
 use avocet_control::revisions::{
-    CheckedChange, ConfigChange, ConfigDiff, ConfigEdit, ConfigRollback, OnProbation, Revision,
-    RevisionAccepted, RevisionConfirmed, RevisionDifference, RevisionOrigin, RevisionText,
-    Revisions, ShownConfig,
+    CheckedChange, ConfigChange, ConfigCheck, ConfigDiff, ConfigEdit, ConfigRollback, OnProbation,
+    Revision, RevisionAccepted, RevisionConfirmed, RevisionDifference, RevisionOrigin,
+    RevisionText, Revisions, ShownConfig,
 };
 use avocet_nameserver::clock::wall_secs;
 use avocet_revisions::{ChangeOrigin, Facts, RevisionError, unified};
@@ -133,10 +133,11 @@ pub(super) fn show(running: &Running, table: Option<&str>) -> Result<ShownConfig
 /// Checks changes of the configuration file without making them.
 pub(super) fn check(
     running: &Running,
-    edits: &[ConfigEdit],
+    request: &ConfigCheck,
 ) -> Result<CheckedChange, ControlError> {
+    let (edits, reach) = (key_edits(&request.edits), request.reach);
     let turn = running.reloader.turn_to_check(CHECK_PATIENCE)?;
-    let checked = running.reloader.check_edit(&key_edits(edits), &turn).map_err(refused)?;
+    let checked = running.reloader.check_edit(&edits, reach, &turn).map_err(refused)?;
     let text = unified(("present", &checked.present), ("changed", &checked.changed));
     Ok(CheckedChange { text, warnings: checked.doubts })
 }

@@ -18,9 +18,7 @@ use std::time::{Duration, Instant};
 
 use avocet_config::edit::{KeyEdit, edited};
 use avocet_config::zone::ZoneConfig;
-use avocet_config::{
-    Config, ServerConfig, WrittenConfig, access_keys_between, environment, read_text,
-};
+use avocet_config::{Config, ServerConfig, WrittenConfig, read_text};
 use avocet_control::ControlError;
 use avocet_control::revisions::Submitter;
 use avocet_io::probe::has_family;
@@ -214,23 +212,10 @@ impl Reloader {
     }
 
     fn validated(&self, text: String, change: Change) -> Result<Incoming, BackgroundError> {
-        let config = Config::from_text(self.path(), &text, &environment().collect())?;
-        self.check_reach(WrittenConfig { config: &config, text: &text }, &change.by)?;
+        let config = self.permitted(&text, change.by.reach)?;
+        let written = WrittenConfig { config: &config, text: &text };
+        self.check_reach(written, change.by.reach)?;
         Ok(Incoming { config, text, change })
-    }
-
-    /// Refuses a change of keys that determine access, if its author may not change them. The
-    /// comparison is with the text in force, even if a part of it waits for a restart.
-    fn check_reach(&self, after: WrittenConfig<'_>, by: &Submitter) -> Result<(), BackgroundError> {
-        if by.reach.is_all() {
-            return Ok(());
-        }
-        let text = self.revisions.text();
-        let present = Config::from_text(self.path(), &text, &environment().collect())?;
-        match access_keys_between(WrittenConfig { config: &present, text: &text }, after) {
-            keys if keys.is_empty() => Ok(()),
-            keys => Err(BackgroundError::AccessKeys(keys.join(", "))),
-        }
     }
 
     /// Puts a configuration in force, and logs the result.

@@ -312,6 +312,8 @@ fn only_who_may_change_users_may_change_keys_that_decide_about_access() {
         match site.server.signed.lock().unwrap().pop() {
             Some(Request::ConfigChange(change)) => change.by.reach,
             Some(Request::ConfigRollback(change)) => change.by.reach,
+            Some(Request::ConfigCheck(check)) => check.reach,
+            Some(Request::PolicyDryRun(proposal)) => proposal.reach,
             other => panic!("{other:?}"),
         }
     };
@@ -326,6 +328,16 @@ fn only_who_may_change_users_may_change_keys_that_decide_about_access() {
         let (write, access) = (AccessScope::ConfigWrite, AccessScope::AccessWrite);
         assert_eq!(reach(&[write], sent()), ChangeReach::NotAccess, "{path}");
         assert_eq!(reach(&[write, access], sent()), ChangeReach::All, "{path}");
+    }
+    let (config, queries) = (AccessScope::ConfigRead, AccessScope::QueriesRead);
+    for (path, fields) in [
+        ("/api/v1/policy/dry-run", json!({"text": "[cache]\n", "reach": "all"})),
+        ("/api/v1/config/check", json!({"edits": [edit], "reach": "all"})),
+    ] {
+        let sent = || Sent::new("POST", path).json(&fields);
+        assert_eq!(reach(&[config, queries], sent()), ChangeReach::NotAccess, "{path}");
+        let all = [config, queries, AccessScope::AccessWrite];
+        assert_eq!(reach(&all, sent()), ChangeReach::All, "{path}");
     }
 }
 

@@ -111,12 +111,13 @@ fn one_proposed_configuration_is_checked_at_a_time() {
     // The first check is in progress, whether its client still waits or not.
     let second = reloader.turn_to_check(Duration::ZERO);
     assert!(matches!(second, Err(ControlError::TooManyChecks)));
-    let checked = reloader.check_edit(&edits, &first).unwrap();
+    let checked = reloader.check_edit(&edits, ChangeReach::All, &first).unwrap();
     assert_eq!(checked.changed, TEXT.replace("60", "7"));
     assert_eq!((checked.present.as_str(), site.text().as_str()), (TEXT, TEXT));
     drop(first);
     let next = reloader.turn_to_check(Duration::ZERO).unwrap();
-    assert!(reloader.check_text("[policy]\nblock-ttl-secs = true\n", &next).is_err());
+    let text = "[policy]\nblock-ttl-secs = true\n";
+    assert!(reloader.check_text(text, ChangeReach::All, &next).is_err());
 }
 
 #[test]
@@ -373,4 +374,41 @@ fn who_may_not_change_access_changes_other_keys_only() {
     edit("policy.block-ttl-secs", "20").unwrap();
     reloader.roll_back(3, ChangeOrigin::Rollback, by()).unwrap();
     assert!(site.text().contains("dns.example"));
+}
+
+#[test]
+fn who_may_not_change_access_names_no_file_elsewhere() {
+    let site = Site::new("foreign", TEXT);
+    let (reloader, directory) = (site.start(), site.directory.display());
+    let outside = std::env::temp_dir().join(format!("avocet-foreign-{}", std::process::id()));
+    fs::write(&outside, "content of a file elsewhere\n").unwrap();
+    let by = |reach| Submitter { reach, ..Submitter::default() };
+    let hints = |path: &dyn std::fmt::Display| format!("\"{path}\"");
+    let edit = |key, path: &dyn std::fmt::Display, reach| {
+        let value = hints(path);
+        reloader.edit(&[KeyEdit { key, value: Some(&value) }], None, by(reach))
+    };
+    let check = |key, path: &dyn std::fmt::Display| {
+        let (value, turn) = (hints(path), reloader.turn_to_check(Duration::ZERO).unwrap());
+        let edits = [KeyEdit { key, value: Some(&value) }];
+        reloader.check_edit(&edits, ChangeReach::NotAccess, &turn).map(drop)
+    };
+    let is_refused = |error| {
+        // An error of the file itself would show a part of it.
+        let BackgroundError::AccessKeys(keys) = error else { panic!("{error}") };
+        keys.contains(&outside.display().to_string())
+    };
+    for key in ["resolver.root-hints", "policy.leases"] {
+        let refused = edit(key, &outside.display(), ChangeReach::NotAccess).unwrap_err();
+        assert!(is_refused(refused), "{key}");
+        assert!(is_refused(check(key, &outside.display()).unwrap_err()), "{key}");
+    }
+    edit("policy.leases", &"leases", ChangeReach::NotAccess).unwrap();
+    edit("policy.leases", &format!("{directory}/other"), ChangeReach::NotAccess).unwrap();
+    edit("policy.leases", &outside.display(), ChangeReach::All).unwrap();
+    // The file stays named by changes of other keys.
+    edit("policy.block-ttl-secs", &"", ChangeReach::NotAccess).unwrap_err();
+    let other = [KeyEdit { key: "policy.block-ttl-secs", value: Some("20") }];
+    reloader.edit(&other, None, by(ChangeReach::NotAccess)).unwrap();
+    fs::remove_file(&outside).unwrap();
 }
