@@ -117,7 +117,7 @@ impl Pools {
 
     /// Returns whether a pool answers for a name. An alias of these zones precedes it.
     pub fn answer(&self, name: FoldedName<'_>, zones: &HostedZones) -> bool {
-        self.get(name.wire()).is_some() && !zones.has_alias(name)
+        self.get(name.wire()).is_some() && !zones.leads_elsewhere(name)
     }
 
     /// Returns all pools, in no order.

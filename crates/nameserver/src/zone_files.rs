@@ -68,8 +68,9 @@ pub fn doubts_of_pools(config: &Config) -> BTreeSet<String> {
         let mut pools = config.pools.iter().filter(|pool| apex_of(pool) == Some(&zone.name));
         let Some(first) = pools.next() else { continue };
         let Some((Some(hosted), _)) = checked(zone, &mut open) else { continue };
-        let is_alias =
-            |pool: &&PoolConfig| hosted.has_alias(FoldedName::from_folded_unchecked(&pool.name));
+        let is_alias = |pool: &&PoolConfig| {
+            hosted.leads_elsewhere(FoldedName::from_folded_unchecked(&pool.name))
+        };
         let hidden = [first].into_iter().chain(pools).filter(is_alias);
         doubts.extend(hidden.map(|pool| pools::hidden_text(&pool.name)));
     }
@@ -263,6 +264,19 @@ impl ZoneFiles {
 
     /// Puts the zones of a configuration that is now in force in place of the previous zones.
     pub fn put(&self, ReadZones(mut zones): ReadZones) {
+        // A zone that gets another file does not change until it is in force with this file. Its
+        // changes since it was read are on disk already, and must not be lost.
+        let journals = self.moved(&zones);
+        let mut locked: Vec<_> = journals.iter().map(|(id, journal)| (id, lock(journal))).collect();
+        for (id, journal) in &mut locked {
+            let present = self.kept().get(*id).cloned();
+            if let (Some(zone), Some(present)) = (zones.get_mut(*id), present)
+                && present.reading > zone.reading
+            {
+                *zone = KeptZone { config: zone.config.clone(), ..present };
+                zone.load(self.next_reading(), journal, &self.signers);
+            }
+        }
         let mut kept = self.kept();
         for (id, zone) in &mut zones {
             // Another thread began a later reading of this zone, so the version of that thread is
@@ -280,6 +294,15 @@ impl ZoneFiles {
         }
         self.signers.retain(|id| zones.get(id).is_some_and(|zone| zone.config.signing.is_some()));
         *kept = zones;
+    }
+
+    /// Returns the zones in force that have another file in `zones`, with their journals.
+    fn moved(&self, zones: &KeptZones) -> Vec<(ZoneId, Arc<Mutex<ZoneJournal>>)> {
+        let kept = self.kept();
+        let moved = kept.iter().filter(|(id, present)| {
+            zones.get(*id).is_some_and(|zone| zone.config.file != present.config.file)
+        });
+        moved.map(|(id, present)| (id.clone(), present.journal.clone())).collect()
     }
 
     /// Reads the zones with files that have changed and then stayed the same for the configured

@@ -90,7 +90,7 @@ impl HostedZone {
     /// Returns whether a name has a CNAME record or is below a DNAME record, or is delegated to
     /// other servers, so that this zone cannot have addresses for it.
     #[must_use]
-    pub fn has_alias(&self, name: FoldedName<'_>) -> bool {
+    pub fn leads_elsewhere(&self, name: FoldedName<'_>) -> bool {
         match self.find(name, Rtype::A) {
             Some(NameMatch::Exact(node)) => node.set(Rtype::CNAME).is_some(),
             Some(NameMatch::Dname(_) | NameMatch::Cut(_)) => true,
@@ -111,7 +111,7 @@ impl HostedZone {
     ) -> Result<Option<Self>, UnsoundZone> {
         let of_zone = |name: &&[u8]| {
             let name = FoldedName::from_folded_unchecked(name);
-            name.is_at_or_below(self.apex()) && !self.has_alias(name)
+            name.is_at_or_below(self.apex()) && !self.leads_elsewhere(name)
         };
         let mut names = names.iter().map(|name| &**name).filter(of_zone).peekable();
         if names.peek().is_none() {

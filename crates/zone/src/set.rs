@@ -108,10 +108,10 @@ impl HostedZones {
     }
 
     /// Returns whether the zone of a name has an alias at or above the name: see
-    /// [`HostedZone::has_alias`].
+    /// [`HostedZone::leads_elsewhere`].
     #[must_use]
-    pub fn has_alias(&self, name: FoldedName<'_>) -> bool {
-        self.zone_of(name, Rtype::A).flatten().is_some_and(|zone| zone.has_alias(name))
+    pub fn leads_elsewhere(&self, name: FoldedName<'_>) -> bool {
+        self.zone_of(name, Rtype::A).flatten().is_some_and(|zone| zone.leads_elsewhere(name))
     }
 
     /// Returns the zone of [`Self::zone_of`] as a shared pointer, if the zone is loaded.

@@ -66,7 +66,7 @@ pub(super) fn answer(
     let LocalQuestion { qname, qtype, .. } = *question;
     let Some(pool) = names.pools.get(qname.wire()) else { return Finding::Nothing };
     let zone = cx.state.zones_of(query.profile).zone_of(qname, Rtype::A).flatten();
-    if zone.is_some_and(|zone| zone.has_alias(qname)) {
+    if zone.is_some_and(|zone| zone.leads_elsewhere(qname)) {
         return Finding::Nothing;
     }
     let choice = choice(cx, query, pool, qtype);

@@ -210,6 +210,24 @@ fn a_reload_of_the_configuration_while_the_file_is_written_brings_nothing_back()
 }
 
 #[test]
+fn a_change_while_a_zone_gets_another_file_is_not_lost() {
+    let mut model = Model::of(5);
+    assert!(model.update("before"));
+    let file = model.directory.join("other.zone");
+    fs::copy(model.file(), &file).unwrap();
+    let mut config = model.config.clone();
+    config[0].file = file;
+    let read = model.files.read(&config);
+    assert!(model.update("between"));
+    model.config = config;
+    model.files.put(read);
+    model.check();
+    assert!(model.update("after"));
+    model.restart();
+    model.check();
+}
+
+#[test]
 fn a_step_from_the_file_is_applied_exactly_with_its_history() {
     let mut model = Model::of(1_000);
     model.add_line("h");

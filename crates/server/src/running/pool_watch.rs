@@ -351,7 +351,7 @@ impl PoolTable {
     /// Notes which pools have no effect, and logs those that had one before.
     fn note_hidden(&mut self, names: &Names) {
         let is_hidden =
-            |name: &[u8]| names.zones.has_alias(FoldedName::from_folded_unchecked(name));
+            |name: &[u8]| names.zones.leads_elsewhere(FoldedName::from_folded_unchecked(name));
         let all = self.pools.iter().map(|pool| pool.config.name.clone());
         let hidden: BTreeSet<_> = all.filter(|name| is_hidden(name)).collect();
         for name in hidden.difference(&self.hidden) {
