@@ -29,7 +29,7 @@ fn list_text(list: &ListStatus) -> String {
             list.octets,
             format.map_or("-", |format| format.name())
         ),
-        (false, _) => writeln!(text, "  not in force: not fetched yet"),
+        (false, _) => writeln!(text, "  not in force: {}", why_not_in_force(list)),
     };
     if let Some(triggers) = &list.triggers {
         let _ = writeln!(text, "  {}", triggers_text(triggers));
@@ -45,10 +45,20 @@ fn list_text(list: &ListStatus) -> String {
             share.alone
         );
     }
-    if let Some(error) = &list.error {
+    if let Some(error) = list.error.as_ref().filter(|_| list.failures_in_row > 0) {
         let _ = writeln!(text, "  failed {} times in a row: {error}", list.failures_in_row);
     }
     text
+}
+
+/// Returns why a list is not in force.
+fn why_not_in_force(list: &ListStatus) -> &str {
+    match (&list.error, list.fetched_at) {
+        // A fetch that failed is shown separately.
+        (_, None) => "not fetched yet",
+        (Some(error), Some(_)) if list.failures_in_row == 0 => error,
+        (_, Some(_)) => "its last good copy is not compiled yet",
+    }
 }
 
 fn image_text(image: &ImageStatus) -> String {

@@ -21,11 +21,12 @@ use avocet_nameserver::file_watch::ConfigFile;
 use avocet_nameserver::policy::{Counts, GeoDatabase, Parts};
 use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::query::cookie::CookieSecrets;
-use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
+use avocet_nameserver::snapshot::Unconfigured;
 use avocet_nameserver::zone_files::ZoneFiles;
 
 use crate::backup::{self, BackupError, Place};
 use crate::lists::Store;
+use crate::lists::fitting::first_snapshot;
 use crate::operate::take_over::TakenSocket;
 use crate::operate::{self, Beginnings, ConfigText, ListeningSockets, Operation, TakenOver};
 use crate::port_in_use::PortInUse;
@@ -200,12 +201,14 @@ pub fn run(start: Start) -> Result<(), StartError> {
     let (pollers, mailboxes) = mailboxes(workers)?;
     let countries = GeoDatabase::of(&config.policy).map_err(StartError::State)?;
     let mut store = Store::new(&config.data.directory);
-    let lists = store.load(&config.policy, random()?).map(Arc::new);
+    let lists_secret = random()?;
+    let lists = store.load(&config.policy, lists_secret).map(Arc::new);
     let switches = switches::load(&config.data.directory, wall_secs());
     let counts = Arc::new(Counts::new(workers));
     let links = strangers::links_for(&config.policy);
     let parts = Parts { lists, switches, countries, counts, links, ..Parts::new(random()?) };
-    let snapshot = Snapshot::first(config, &secrets, parts).map_err(StartError::State)?;
+    let snapshot = first_snapshot(config, &secrets, (parts, lists_secret), &store)
+        .map_err(StartError::State)?;
     let shared = Shared::new(snapshot, mailboxes, random()?, (tls, peers))
         .map_err(|error| StartError::State(error.into()))?;
     let shared = Arc::new(shared);

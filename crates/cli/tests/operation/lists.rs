@@ -450,3 +450,67 @@ fn a_list_without_a_copy_is_said_to_have_no_effect_and_a_missing_file_once() {
     let lines = server.seen().iter().filter(|line| line.contains("list=\"gone\""));
     assert_eq!(lines.count(), 1, "{:#?}", server.seen());
 }
+
+#[test]
+fn a_list_that_tests_too_many_clients_does_not_keep_the_server_from_starting() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let file = site.directory.join("rpz.txt");
+    let write = |triggers: u32| {
+        let of_client = |number: u32| {
+            let (low, high) = (number % 250 + 1, number / 250);
+            format!("32.{low}.{high}.0.10.rpz-client-ip.rpz. CNAME rpz-passthru.\n")
+        };
+        let head =
+            "$TTL 300\nrpz. SOA ns. h. 1 3600 600 86400 300\nbad.example.rpz. A 192.0.2.99\n";
+        let triggers: String = (0..triggers).map(of_client).collect();
+        fs::write(&file, format!("{head}{triggers}")).unwrap();
+    };
+    write(1);
+    let ads = site.directory.join("ads.txt");
+    fs::write(&ads, "ads.example\n").unwrap();
+    // Each device has its own profiles.
+    let device = |number: u32| {
+        format!(
+            "[[group]]\nname = \"g{number}\"\nlists = [\"ads\"]\n[[client]]\nname = \
+             \"c{number}\"\nids = [\"id:dev{number}\"]\ngroups = [\"g{number}\"]\n[[rule]]\nname = \
+             \"r{number}\"\nwhen = 'client.group(\"g{number}\") && \
+             qname.under(\"zz\")'\naction = \"block\"\n"
+        )
+    };
+    let devices: String = (0..16).map(device).collect();
+    let of_file = |path: &std::path::Path| format!("file = \"{}\"", path.display());
+    let lists = list("zone", &format!("format = \"rpz\"\n{}", of_file(&file)))
+        + &list("ads", &of_file(&ads));
+    site.configure(upstream.addr, "", &(lists + &devices));
+    let server = site.start();
+    assert_eq!(site.ask("bad.example").0, [192, 0, 2, 99]);
+
+    // The running server keeps the earlier text.
+    write(4_000);
+    let outcome = refresh(&site, &["zone"]);
+    let error = outcome["lists"][0]["error"].as_str().unwrap();
+    assert!(error.contains("too many different properties"), "{error}");
+    assert_eq!(site.ask("bad.example").0, [192, 0, 2, 99]);
+    server.stop();
+
+    let mut server = Server::spawn(site.serve());
+    server.wait_for_line("these lists are not in force");
+    server.wait_for_line("serving");
+    assert_eq!(site.ask("bad.example").0, ADDRESS);
+    assert_eq!(site.ask("ads.example").0, BLOCKED);
+    let status = || site.avocet_text(&["lists", "status"]);
+    wait_until("the reason is shown", || {
+        status().contains("not in force: these lists are not in force")
+    });
+    assert!(site.avocet_text(&["status"]).contains("too many different properties: zone"));
+    // Changes of other lists come into force.
+    fs::write(&ads, "ads.example\nmore.example\n").unwrap();
+    refresh(&site, &["ads"]);
+    assert_eq!(site.ask("more.example").0, BLOCKED);
+
+    // Without `--force`, a text that lost most of its entries is not taken.
+    write(2);
+    refresh(&site, &["zone", "--force"]);
+    assert_eq!(site.ask("bad.example").0, [192, 0, 2, 99]);
+    assert!(!status().contains("not in force"), "{}", status());
+}

@@ -14,6 +14,7 @@ use avocet_policy::list::{
 use avocet_policy::rpz::{TriggerKind, Zone, Zones};
 use serde::{Deserialize, Serialize};
 
+use super::list_clients;
 use crate::StateError;
 use crate::disk::PIECE;
 
@@ -105,6 +106,13 @@ impl Lists {
     /// Returns whether the image was made from these lists, in this order, with the same settings.
     pub fn belong_to(&self, config: &PolicyConfig) -> bool {
         self.making.is_for(config)
+    }
+
+    /// Returns the number of properties of clients that these lists test. Each may double the
+    /// number of profiles of clients.
+    pub fn client_tests(&self, config: &PolicyConfig) -> usize {
+        let of_zones: usize = self.zones.all().map(|zone| zone.client_networks().count()).sum();
+        list_clients::tests(config, self).len() + of_zones
     }
 
     /// Returns the names of the lists in the order of their identifiers.

@@ -15,6 +15,7 @@
 
 pub(crate) mod copies;
 pub(crate) mod fetch;
+pub(crate) mod fitting;
 mod image_file;
 pub(crate) mod leisure;
 pub(crate) mod source;

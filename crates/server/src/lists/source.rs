@@ -62,6 +62,8 @@ pub(crate) enum Failure {
     Thread(String),
     /// The text is suspicious and held back. Holds the reason.
     HeldBack(String),
+    /// The text tests too many properties of clients. Holds the reason.
+    Unfit(String),
 }
 
 impl std::fmt::Display for Failure {
@@ -71,7 +73,7 @@ impl std::fmt::Display for Failure {
             Self::File(error) => f.write_str(error),
             Self::Transfer(error) => error.fmt(f),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
-            Self::HeldBack(why) => f.write_str(why),
+            Self::HeldBack(why) | Self::Unfit(why) => f.write_str(why),
         }
     }
 }

@@ -17,7 +17,7 @@ use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::disk;
 use avocet_nameserver::file_watch::FileFingerprint;
 use avocet_nameserver::policy::Lists;
-use avocet_nameserver::policy::load::{self, Compilation, Compiled, Making};
+use avocet_nameserver::policy::load::{self, Compilation, Compiled, Making, NumberedZones};
 use avocet_policy::list::{ImageError, Report};
 use avocet_resolver::Timers;
 
@@ -70,6 +70,18 @@ pub(crate) enum PulledText {
     Url(Fetched),
     /// The result for a zone.
     Zone(FetchedZone),
+}
+
+impl PulledText {
+    /// Returns the text, unless it is the known one.
+    pub(crate) fn new_text(&self) -> Option<&[u8]> {
+        match self {
+            Self::Url(Fetched::Text { text, .. }) | Self::Zone(FetchedZone::Text(text, _)) => {
+                Some(text)
+            }
+            Self::Url(Fetched::Unchanged) | Self::Zone(FetchedZone::Same(_)) => None,
+        }
+    }
 }
 
 /// The directory `lists` in the data directory.
@@ -139,8 +151,9 @@ impl Store {
     }
 
     fn take_at_start(&mut self, list: &ListConfig, path: &Path) {
-        // The thread that maintains the lists tries again and reports the error.
-        let _ = self.take_file(list, path, Taking::Judged);
+        // The thread that maintains the lists tries again and reports the error. The start leaves
+        // out lists that do not fit.
+        let _ = self.take_file(list, path, Taking::Judged, |_| Ok(()));
     }
 
     /// Returns whether the file differs from its copy. An unreadable file counts as unchanged if
@@ -208,26 +221,8 @@ impl Store {
         config: &PolicyConfig,
         secret: [u8; 32],
     ) -> Result<Lists, ImageError> {
-        let began = Instant::now();
         self.copies.adopt(&config.lists);
-        let mut stamps = HashMap::with_capacity(config.lists.len());
-        let Compilation { octets, zones, reports } = load::compile(config, secret, |list| {
-            let copy = self.copies.open(list).map_err(|error| io::Error::other(error.to_string()));
-            let stamp = copy.as_ref().ok().and_then(|copy| Some(copy.as_ref()?.head.stamp()));
-            stamps.extend(stamp.map(|stamp| (list.name.clone(), stamp)));
-            copy.map(|copy| copy.map(Cursor::<Copy>::new))
-        });
-        let mut lists = Vec::with_capacity(config.lists.len());
-        for (list, report) in config.lists.iter().zip(reports) {
-            tell(list, &report);
-            lists.push(Compiled::of(
-                list,
-                report.ok().flatten().as_ref(),
-                stamps.remove(&list.name),
-            ));
-        }
-        let making =
-            Making { at_secs: wall_secs(), millis: began.elapsed().as_millis() as u64, lists };
+        let (octets, zones, making) = self.compiled(config, secret, |_| true);
         if let Err(error) = self.make_directory().and_then(|()| self.image.save(&octets, &making)) {
             let path = self.image.path().display();
             tracing::warn!(
@@ -241,6 +236,54 @@ impl Store {
         tracing::info!(names = lists.names(), millis, image = %digest(&lists), "compiled the \
                                                                                 lists");
         Ok(lists)
+    }
+
+    /// Compiles some of the copies, without storing the image. The other lists have no effect.
+    ///
+    /// # Errors
+    ///
+    /// The image cannot be opened.
+    pub(crate) fn compile_some(
+        &self,
+        config: &PolicyConfig,
+        secret: [u8; 32],
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Lists, ImageError> {
+        let (octets, zones, making) = self.compiled(config, secret, is_wanted);
+        Lists::open(octets, zones, making)
+    }
+
+    fn compiled(
+        &self,
+        config: &PolicyConfig,
+        secret: [u8; 32],
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> (Vec<u8>, NumberedZones, Making) {
+        let began = Instant::now();
+        let mut stamps = HashMap::with_capacity(config.lists.len());
+        let Compilation { octets, zones, reports } = load::compile(config, secret, |list| {
+            if !is_wanted(&list.name) {
+                return Ok(None);
+            }
+            let copy = self.copies.open(list).map_err(|error| io::Error::other(error.to_string()));
+            let stamp = copy.as_ref().ok().and_then(|copy| Some(copy.as_ref()?.head.stamp()));
+            stamps.extend(stamp.map(|stamp| (list.name.clone(), stamp)));
+            copy.map(|copy| copy.map(Cursor::<Copy>::new))
+        });
+        let mut lists = Vec::with_capacity(config.lists.len());
+        for (list, report) in config.lists.iter().zip(reports) {
+            if is_wanted(&list.name) {
+                tell(list, &report);
+            }
+            lists.push(Compiled::of(
+                list,
+                report.ok().flatten().as_ref(),
+                stamps.remove(&list.name),
+            ));
+        }
+        let making =
+            Making { at_secs: wall_secs(), millis: began.elapsed().as_millis() as u64, lists };
+        (octets, zones, making)
     }
 
     /// Returns the copy of a list, if it can be used.
@@ -281,8 +324,8 @@ impl Store {
         Ok(TakenText { change, timers })
     }
 
-    /// Reads a file, checks its text and stores it. An empty file is accepted if the list never had
-    /// entries.
+    /// Reads a file, checks its text, also with `fits`, and stores it. An empty file is accepted if
+    /// the list never had entries.
     ///
     /// # Errors
     ///
@@ -293,6 +336,7 @@ impl Store {
         list: &ListConfig,
         path: &Path,
         taking: Taking,
+        fits: impl Fn(&[u8]) -> Result<(), Failure>,
     ) -> Result<TextChange, Failure> {
         let unreadable =
             |why: String| Failure::File(format!("cannot read {}: {why}", path.display()));
@@ -318,6 +362,7 @@ impl Store {
         if taking == Taking::Judged && entries > 0 {
             judge(&report, Some(entries))?;
         }
+        fits(&text)?;
         let head = Head { source, fingerprint, entries: report.entries, ..Head::default() };
         self.keep(list, head, text, known.as_ref())
     }

@@ -45,7 +45,7 @@ pub(crate) enum Condition {
     Restore,
     /// The file of users and tokens cannot be read, so that no user can log in.
     Access,
-    /// A panic interrupted the maintenance of lists.
+    /// A panic interrupted the maintenance of lists, or the changed lists cannot be put in force.
     Lists,
     /// A panic interrupted the thread of the query log.
     QueryLog,
@@ -166,7 +166,7 @@ impl Condition {
             Self::State => "changes cannot be saved",
             Self::Restore => "a backup waits for the next start",
             Self::Access => "the file of users and tokens cannot be read",
-            Self::Lists => "the maintenance of lists was interrupted",
+            Self::Lists => "some lists cannot be put in force",
             Self::QueryLog => "the query log was interrupted",
             Self::QueryLogFiles => "the query log cannot be written",
             Self::QueryLogUpkeep => "the files of the query log cannot be maintained",
@@ -222,6 +222,20 @@ impl Conditions {
         let done = catch_unwind(AssertUnwindSafe(work)).ok();
         self.set(condition, done.is_none().then(|| text.to_owned()));
         done
+    }
+
+    /// Runs work as [`Self::contain`] does. Without a panic, sets `condition` with the text that
+    /// the work returns. Returns whether the work ended without a panic.
+    pub(crate) fn contain_and_report(
+        &self,
+        condition: Condition,
+        text: &str,
+        work: impl FnOnce() -> Option<String>,
+    ) -> bool {
+        let done = catch_unwind(AssertUnwindSafe(work)).ok();
+        let is_done = done.is_some();
+        self.set(condition, done.unwrap_or_else(|| Some(text.to_owned())));
+        is_done
     }
 
     /// Returns whether a condition is present.

@@ -10,6 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use avocet_config::Config;
 use avocet_config::policy::{ListConfig, ListSource};
 use avocet_control::ControlError;
 use avocet_control::lists::{Refreshed, RefreshedList};
@@ -19,6 +20,7 @@ use avocet_nameserver::snapshot::Snapshot;
 use avocet_resolver::Timers;
 
 use crate::error::BackgroundError;
+use crate::lists::fitting;
 use crate::lists::source::Failure;
 use crate::lists::store::{Pulled, Store, Taking, TextChange, source_text};
 use crate::lists::{Order, RefreshResult};
@@ -61,6 +63,8 @@ pub(crate) fn start(running: Arc<Running>, store: Store) -> io::Result<()> {
         watches: HashMap::new(),
         pending: Pending::None,
         stand_ins_since: None,
+        refused: None,
+        unfit: HashMap::new(),
         geo: GeoWatch::default(),
     };
     thread::Builder::new().name("lists".to_owned()).spawn(move || work.run()).map(drop)
@@ -97,6 +101,11 @@ struct Work {
     /// The time since which removed lists are in force until the lists that replace them are
     /// compiled.
     stand_ins_since: Option<Instant>,
+    /// The reason why some lists cannot be put in force, and the configuration for which this was
+    /// found.
+    refused: Option<(String, Arc<Config>)>,
+    /// The lists with a text that was not taken because it does not fit the configuration.
+    unfit: HashMap<String, Arc<Config>>,
     geo: GeoWatch,
 }
 
@@ -118,9 +127,13 @@ impl Work {
             {
                 continue;
             }
-            let done = running.conditions.contain(Condition::Lists, FAULT, || self.round(&orders));
-            faulty_since = done.is_none().then(Instant::now);
-            if done.is_none() {
+            let round = || {
+                self.round(&orders);
+                self.refused.as_ref().map(|(text, _)| text.clone())
+            };
+            let done = running.conditions.contain_and_report(Condition::Lists, FAULT, round);
+            faulty_since = (!done).then(Instant::now);
+            if !done {
                 orders
                     .iter()
                     .for_each(|order| answer(order, Err(ControlError::Interrupted(FAULT))));
@@ -181,7 +194,8 @@ impl Work {
     fn add_due(&mut self, state: &Snapshot, orders: &[Order], due: &mut DuePulls) {
         for list in state.config.policy.lists.iter().filter(|list| !is_file(list)) {
             let wanted = wanted(list, orders);
-            if !due.names.contains(&list.name) && (wanted.is_some() || self.is_due(list)) {
+            let is_due = |work: &mut Self| work.is_due(list) || work.may_fit_now(list, state);
+            if !due.names.contains(&list.name) && (wanted.is_some() || is_due(self)) {
                 due.names.insert(list.name.clone());
                 due.waiting.push_back((list.clone(), wanted.unwrap_or(Taking::Judged)));
             }
@@ -194,13 +208,16 @@ impl Work {
         for list in &state.config.policy.lists {
             let ListSource::File(path) = &list.source else { continue };
             let wanted = wanted(list, orders);
-            if self.running.lists.is_closed() || wanted.is_none() && !self.is_due(list) {
+            let is_due = |work: &mut Self| work.is_due(list) || work.may_fit_now(list, state);
+            if self.running.lists.is_closed() || wanted.is_none() && !is_due(self) {
                 continue;
             }
             let (running, store) = (&self.running, &mut self.store);
             let octets = std::fs::metadata(path).map_or(0, |facts| facts.len());
-            let take = || store.take_file(list, path, wanted.unwrap_or(Taking::Judged));
+            let fits = |text: &[u8]| fitting::judge(state, list, text);
+            let take = || store.take_file(list, path, wanted.unwrap_or(Taking::Judged), fits);
             let taken = running.lists.leisure.work(octets, take);
+            self.note_fit(list, state, taken.as_ref().err());
             outcomes.insert(list.name.clone(), self.record(list, taken, None));
         }
         outcomes
@@ -303,17 +320,38 @@ impl Work {
     ) -> Result<TextChange, Failure> {
         let (running, store) = (&self.running, &mut self.store);
         let octets = store.head(list).map_or(u64::MAX, |head| head.octets);
+        let state = running.shared.snapshot();
         let taken = pulled.and_then(|pulled| {
-            running.lists.leisure.work(octets, || store.take_pulled(list, pulled))
+            running.lists.leisure.work(octets, || {
+                pulled.text.new_text().map_or(Ok(()), |text| fitting::judge(&state, list, text))?;
+                store.take_pulled(list, pulled)
+            })
         });
         let timers = taken.as_ref().ok().and_then(|taken| taken.timers);
+        self.note_fit(list, &state, taken.as_ref().err());
         self.record(list, taken.map(|taken| taken.change), timers)
+    }
+
+    /// Notes whether the text of a list was not taken because it does not fit the configuration.
+    fn note_fit(&mut self, list: &ListConfig, state: &Snapshot, failure: Option<&Failure>) {
+        match failure {
+            Some(Failure::Unfit(_)) => {
+                self.unfit.insert(list.name.clone(), state.config.clone());
+            }
+            _ => drop(self.unfit.remove(&list.name)),
+        }
+    }
+
+    /// Returns whether the configuration has changed since the text of a list did not fit.
+    fn may_fit_now(&self, list: &ListConfig, state: &Snapshot) -> bool {
+        self.unfit.get(&list.name).is_some_and(|config| !Arc::ptr_eq(config, &state.config))
     }
 
     /// Drops the states of sources that are no longer configured.
     fn forget_others(&mut self, lists: &[ListConfig]) {
         let is_known = |name: &String| lists.iter().any(|list| list.name == *name);
         self.watches.retain(|name, _| is_known(name));
+        self.unfit.retain(|name, _| is_known(name));
         self.running.lists.sources().retain(|name, _| is_known(name));
     }
 
@@ -367,7 +405,7 @@ impl Work {
             Err(failure) => {
                 source.fail(wall_secs(), failure, random);
                 let how = match (&failure, &list.source) {
-                    (Failure::HeldBack(_), _) => "not taken",
+                    (Failure::HeldBack(_) | Failure::Unfit(_), _) => "not taken",
                     (_, ListSource::Url(_)) => "not fetched",
                     (_, ListSource::Zone(_)) => "not transferred",
                     (_, ListSource::File(_)) => "not read",
@@ -392,8 +430,10 @@ impl Work {
             Some(lists) => lists.belong_to(&state.config.policy),
             None => state.config.policy.lists.is_empty(),
         };
+        let may_fit_now =
+            self.refused.as_ref().is_some_and(|(_, config)| !Arc::ptr_eq(config, &state.config));
         match self.pending {
-            Pending::None => !belong,
+            Pending::None => !belong || may_fit_now,
             Pending::Changed => true,
             Pending::Failed(at) => at.elapsed() >= RECOMPILE_AFTER,
         }
@@ -403,20 +443,27 @@ impl Work {
     /// when no worker uses them any more.
     fn make_image(&mut self, state: &Snapshot) {
         match self.try_make_image(state) {
-            Ok(()) => self.pending = Pending::None,
+            Ok(refused) => {
+                self.refused = refused.map(|text| (text, state.config.clone()));
+                self.pending = Pending::None;
+            }
             Err(error) => {
-                tracing::error!(
-                    "cannot compile the lists; the previous image stays in force: {error}"
-                );
+                let refused =
+                    format!("cannot compile the lists; the previous image stays in force: {error}");
+                tracing::error!("{refused}");
+                self.refused = Some((refused, state.config.clone()));
                 self.pending = Pending::Failed(Instant::now());
             }
         }
     }
 
-    fn try_make_image(&mut self, state: &Snapshot) -> Result<(), BackgroundError> {
+    /// Returns the lists that are left out because they do not fit, with the reason.
+    fn try_make_image(&mut self, state: &Snapshot) -> Result<Option<String>, BackgroundError> {
         let config = &state.config.policy;
+        let change = |lists| self.running.reloader.change_policy(|parts| parts.lists = lists);
         if config.lists.is_empty() {
-            return Ok(self.running.reloader.change_policy(|parts| parts.lists = None)?);
+            change(None)?;
+            return Ok(None);
         }
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(BackgroundError::Random)?;
@@ -436,7 +483,21 @@ impl Work {
             }
         }
         drop(sources);
-        Ok(self.running.reloader.change_policy(|parts| parts.lists = Some(lists))?)
+        let refusal = match change(Some(lists)) {
+            Err(refusal) if fitting::is_about_clients(&refusal) => refusal,
+            outcome => return Ok(outcome.map(|()| None)?),
+        };
+        // A list in force stays as it is, but a list that is not in force is left out.
+        let is_absent = |name: &str| {
+            status::compiled(state, name).is_none_or(|compiled| compiled.stamp.is_none())
+        };
+        let found = fitting::without((config, secret), &self.store, is_absent, |lists| {
+            change(Some(Arc::new(lists)))
+        });
+        match found {
+            Some(((), left_out)) => Ok(Some(fitting::reason(&left_out, &refusal))),
+            None => Err(refusal.into()),
+        }
     }
 
     /// Returns the outcome of an order.

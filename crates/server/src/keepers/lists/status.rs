@@ -19,6 +19,7 @@ use avocet_policy::rpz::TriggerKind;
 use crate::lists::store::{check as check_copy, digest, source_text};
 use crate::query_log::list_shares::ListShares;
 use crate::running::Running;
+use crate::running::conditions::Condition;
 
 /// Returns the compiled list in force.
 pub(crate) fn compiled<'s>(state: &'s Snapshot, name: &str) -> Option<&'s Compiled> {
@@ -57,6 +58,12 @@ fn of_one(running: &Running, state: &Snapshot, list: &ListConfig) -> ListStatus 
     let compiled = compiled(state, &list.name).filter(|compiled| compiled.stamp.is_some());
     let is_fetched = list.source.is_fetched();
     let triggers = compiled.and_then(|compiled| compiled.triggers);
+    // The text of a list is good, but the list is not in force.
+    let refusal = || {
+        let is_refused = compiled.is_none() && source.fetched_at_secs > 0;
+        is_refused.then(|| running.conditions.text(Condition::Lists)).flatten()
+    };
+    let error = source.error.clone().or_else(refusal);
     ListStatus {
         name: list.name.clone(),
         kind: match list.kind {
@@ -77,7 +84,7 @@ fn of_one(running: &Running, state: &Snapshot, list: &ListConfig) -> ListStatus 
         succeeded_at: some_time(source.succeeded_at_secs),
         next_at: some_time(source.due_at_secs).filter(|_| is_fetched),
         failures_in_row: source.failures_in_row,
-        error: source.error,
+        error,
         share: None,
     }
 }
