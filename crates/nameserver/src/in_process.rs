@@ -166,6 +166,15 @@ impl InProcess {
         self.put_in_force(Arc::new(config), parts)
     }
 
+    /// Puts a configuration in force like [`Self::reload`], but does not compile its lists: those
+    /// of the configuration before stay compiled.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn reload_before_lists(&mut self, configuration: &str) -> Result<(), StateError> {
+        self.put_in_force(Arc::new(read(configuration)?), self.state.parts.clone())
+    }
+
     /// Replaces the pauses of filtering and the grants (names allowed for a while) in force.
     ///
     /// # Errors
@@ -208,6 +217,12 @@ impl InProcess {
     /// Removes the oldest entry of the query log. Returns `false` if the log is empty.
     pub fn take_logged(&mut self, record: &mut Record) -> bool {
         self.logged.pop(record)
+    }
+
+    /// Returns the parts that workers share.
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &NameServer {
+        &self.shared
     }
 
     /// Returns the state in force.

@@ -8,13 +8,14 @@ use avocet_config::block::BlockConfig;
 use avocet_config::policy::{ListConfig, PolicyConfig};
 use avocet_config::signals::Signals;
 use avocet_config::view_item::{ViewItem, ZoneView};
-use avocet_policy::client::{ClientTest, Clients, Neighbour, Transport};
+use avocet_policy::client::{ClientTest, Clients, Directory, Neighbour, Transport};
 use avocet_policy::list::{ListId, ListSet};
 use avocet_policy::rpz::{TriggerKind, Zone, ZoneSet, Zones};
 use avocet_policy::rule::{Action, Exceptions, Limiter, Program, Rule, RuleSpec, Switches};
 use avocet_wire::Ede;
 use ipnet::IpNet;
 
+use super::stand_ins::StandIns;
 use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE};
 use super::{Counts, GeoDatabase, Lists, Policy, list_clients};
 use crate::StateError;
@@ -223,7 +224,11 @@ impl Policy {
             return Ok(None);
         }
         let rules = config.checked_rules().map_err(|mut faults| faults.swap_remove(0))?;
-        let clients = clients(config, parts, rules.client_tests(), before)?;
+        let mut directory = config.directory().map_err(|mut faults| faults.swap_remove(0))?;
+        let places = places(config, parts.lists.as_deref());
+        let stand_ins =
+            StandIns::of((config, &mut directory), (parts.lists.as_deref(), &places), before);
+        let clients = clients(config, (parts, &directory), rules.client_tests(), before)?;
         let program = Program::build(&rules, &clients, &parts.switches);
         let origins =
             |listener: &&str| Transport::ALL.map(|transport| clients.origin(listener, transport));
@@ -232,9 +237,8 @@ impl Policy {
         let other_origins = others.iter().map(origins).collect();
         let rebinding =
             config.rebinding.as_ref().map(|names| Exceptions::of(names.iter().cloned()));
-        let ListPlaces { of_lists: places, has_stand_ins } = places(config, parts.lists.as_deref());
-        let in_force = in_force(&clients, &places);
-        let zones = zone_lists(parts.lists.as_deref(), &places);
+        let in_force = in_force(&clients, &stand_ins.indices);
+        let zones = zone_lists(parts.lists.as_deref(), &stand_ins.shown);
         let rule_names = program.rules().iter().map(|rule| rule.name.as_str());
         Ok(Some(Self {
             zones_in_force: zones_in_force(parts.lists.as_deref(), &in_force),
@@ -253,7 +257,7 @@ impl Policy {
             limiter: parts.limiter.clone(),
             counted: parts.counts.places(config, zones.iter().copied(), rule_names),
             places,
-            has_stand_ins,
+            stand_ins,
             counts: parts.counts.clone(),
             clients,
             program,
@@ -267,11 +271,10 @@ impl Policy {
 /// Builds the table of clients from the tests of rules, lists, switches and policy zones.
 fn clients(
     config: &PolicyConfig,
-    parts: &Parts,
+    (parts, directory): (&Parts, &Directory),
     mut tests: Vec<ClientTest>,
     before: Option<&Policy>,
 ) -> Result<Clients, StateError> {
-    let directory = config.directory().map_err(|mut faults| faults.swap_remove(0))?;
     let lists = parts.lists.as_deref();
     let of_lists = lists.map_or_else(Vec::new, |lists| list_clients::tests(config, lists));
     let of_views = config.views.iter().flat_map(|view| &view.items).map(ViewItem::test);
@@ -315,37 +318,10 @@ fn add_tests_of_zones(tests: &mut Vec<ClientTest>, lists: Option<&Lists>) {
     }
 }
 
-/// The places of compiled lists in a configuration that may be newer.
-struct ListPlaces {
-    /// The index in the configuration of each compiled list; `None` for a deleted list.
-    of_lists: Vec<Option<usize>>,
-    /// Whether a deleted list has the place of a new list.
-    has_stand_ins: bool,
-}
-
-/// Returns the places of the compiled lists. Lists are matched by name, or by source if they were
-/// renamed. New lists wait for the next compilation. Until then, deleted lists have the places of
-/// new lists of their kind: if one list replaces another, no name passes that both lists block.
-fn places(config: &PolicyConfig, lists: Option<&Lists>) -> ListPlaces {
+/// Returns the index in the configuration of each compiled list; `None` for a deleted list. Lists
+/// are matched by name, or by source if they were renamed. New lists wait for the next compilation.
+fn places(config: &PolicyConfig, lists: Option<&Lists>) -> Vec<Option<usize>> {
     let made = lists.map_or(&[][..], |lists| &lists.making().lists);
-    let mut of_lists = known_places(config, made);
-    let is_new = |place: &usize| !of_lists.contains(&Some(*place));
-    let mut new: Vec<usize> = (0..config.lists.len()).filter(is_new).collect();
-    let mut has_stand_ins = false;
-    for (one, place) in made.iter().zip(&mut of_lists).filter(|(_, place)| place.is_none()) {
-        let alike = |place: &usize| one.has_kind_of(&config.lists[*place]);
-        let Some(at) = new.iter().position(alike) else { continue };
-        *place = Some(new[at]);
-        has_stand_ins = true;
-        // Each deleted list has its own new list, except if there are more deleted lists.
-        if new[at + 1..].iter().any(alike) {
-            new.remove(at);
-        }
-    }
-    ListPlaces { of_lists, has_stand_ins }
-}
-
-fn known_places(config: &PolicyConfig, made: &[Compiled]) -> Vec<Option<usize>> {
     let is_made = |name: &str| made.iter().any(|one| one.name == name);
     let place = |one: &Compiled| {
         let mut all = config.lists.iter();
@@ -455,9 +431,7 @@ mod tests {
         let text = |_: &ListConfig| Result::Ok(Some(Cursor::new("ads.example\n")));
         let made = from_texts(&lists(&format!("{ads}{own}")), [1; 32], text).unwrap();
         let check = |text: String, expected: [Option<usize>; 2]| {
-            let places = places(&lists(&text), made.as_ref());
-            assert_eq!(places.of_lists, expected, "{text}");
-            assert!(!places.has_stand_ins, "{text}");
+            assert_eq!(places(&lists(&text), made.as_ref()), expected, "{text}");
         };
         check(format!("{ads}{own}"), [Some(0), Some(1)]);
         check(format!("{own}{ads}"), [Some(1), Some(0)]);
@@ -467,26 +441,5 @@ mod tests {
         // A list keeps its place if only its name changes, but not if its kind changes.
         check(format!("{renamed}kind = \"allow\"\n{own}"), [None, Some(1)]);
         check(own.to_owned(), [None, Some(0)]);
-    }
-
-    #[test]
-    fn a_deleted_list_stays_in_place_of_a_new_one_until_that_is_compiled() {
-        let list = |name: &str, kind: &str| {
-            format!("[[list]]\nname = \"{name}\"\nfile = \"{name}.txt\"\nkind = \"{kind}\"\n")
-        };
-        let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| list(name, "block"));
-        let text = |_: &ListConfig| Result::Ok(Some(Cursor::new("ads.example\n")));
-        let made = from_texts(&lists(&format!("{a}{b}")), [1; 32], text).unwrap();
-        let check = |text: &[&str], expected: [Option<usize>; 2]| {
-            let places = places(&lists(&text.concat()), made.as_ref());
-            assert_eq!(places.of_lists, expected, "{text:?}");
-            places.has_stand_ins
-        };
-        assert!(check(&[&c, &b], [Some(0), Some(1)]));
-        assert!(check(&[&c, &d], [Some(0), Some(1)]));
-        assert!(check(&[&c], [Some(0), Some(0)]));
-        assert!(check(&[&list("c", "allow"), &b, &d], [Some(2), Some(1)]));
-        assert!(!check(&[&list("c", "allow"), &b], [None, Some(1)]));
-        assert!(!check(&[&a, &b, &c], [Some(0), Some(1)]));
     }
 }

@@ -188,7 +188,11 @@ impl Policy {
         let in_force = self.in_force.get(usize::from(asked.profile));
         let Scratch { lists: memory, named_lists, .. } = scratch;
         let all = standing.look(lists, (question, &list::ListSet::ALL), memory);
-        let decision = in_force.map(|set| standing.look(lists, (question, set), named_lists));
+        let rest = in_force.and_then(|set| {
+            self.rest(set, |all| standing.look(lists, (question, all), named_lists).decision())
+        });
+        let decision = rest.as_ref().or(in_force);
+        let decision = decision.map(|set| standing.look(lists, (question, set), named_lists));
         let decides = |one: &list::Match<'_>| {
             decision.as_ref().is_some_and(|found| {
                 found.decision() != Decision::None

@@ -151,10 +151,13 @@ impl Making {
     }
 }
 
+/// The word for block lists in [`Compiled::reading`].
+const BLOCK: &str = "block";
+
 /// Returns the settings of a list that affect how its text is read.
 fn reading(list: &ListConfig) -> String {
     let kind = match list.kind {
-        ListKind::Block => "block",
+        ListKind::Block => BLOCK,
         ListKind::Allow => "allow",
     };
     format!("{kind} {} {}", list.format.0, if list.rewrites { "rewrites" } else { "plain" })
@@ -172,9 +175,9 @@ impl Compiled {
         self.source == source(list) && self.reading == reading(list)
     }
 
-    /// Returns whether a list of the configuration blocks or allows, as this one does.
-    pub fn has_kind_of(&self, list: &ListConfig) -> bool {
-        self.reading.split(' ').next() == reading(list).split(' ').next()
+    /// Returns whether the list blocks names.
+    pub fn blocks(&self) -> bool {
+        self.reading.split(' ').next() == Some(BLOCK)
     }
 
     /// Creates the result for a text with this stamp. `report` is `None` if there was no text.

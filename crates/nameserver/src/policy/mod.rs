@@ -22,6 +22,7 @@ mod names;
 mod names_wanted;
 mod noted;
 mod ruling;
+mod stand_ins;
 mod verdict;
 mod zones;
 
@@ -51,6 +52,7 @@ pub use noted::Noted;
 pub use ruling::{
     AnswerRuling, AnswerVerdict, Decider, Made, QuestionRuling, QuestionVerdict, Validity,
 };
+use stand_ins::StandIns;
 
 /// The policy for all clients: rules, which block, rewrite and limit queries, and lists.
 pub struct Policy {
@@ -61,8 +63,8 @@ pub struct Policy {
     /// The index in the configuration of each compiled list; `None` if the list is no longer
     /// configured.
     places: Vec<Option<usize>>,
-    /// Whether lists that are no longer configured have the places of lists that are not compiled.
-    has_stand_ins: bool,
+    /// The compiled lists that are no longer configured, but still block.
+    stand_ins: StandIns,
     /// For each profile, the compiled lists that apply to its clients.
     in_force: Vec<ListSet>,
     /// For each profile, the policy zones that apply to its clients.
@@ -320,12 +322,6 @@ impl Policy {
     /// configured.
     fn place_of(&self, list: ListId) -> Option<usize> {
         self.places.get(list.place()).copied().flatten()
-    }
-
-    /// Returns whether removed lists stay in force because the lists that replace them are not
-    /// compiled yet.
-    pub fn has_stand_ins(&self) -> bool {
-        self.has_stand_ins
     }
 
     /// Returns the client at an address. This function searches and allocates, so it is only for

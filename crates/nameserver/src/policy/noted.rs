@@ -37,7 +37,7 @@ impl Policy {
                 let zone = zone / TriggerKind::ALL.len();
                 let id: Option<ListId> =
                     self.lists.as_ref().and_then(|lists| lists.list_of_zone(zone));
-                id.and_then(|id| self.place_of(id)).map_or(Noted::Nobody, Noted::List)
+                id.and_then(|id| self.shown_place_of(id)).map_or(Noted::Nobody, Noted::List)
             }
             None => match note.checked_sub(FIRST_LIST_NOTE) {
                 Some(place) => Noted::List(place),

@@ -482,7 +482,9 @@ impl Policy {
     ) -> QuestionVerdict<'_> {
         let Some((lists, in_force)) = self.lists_for(asked) else { return QuestionVerdict::Pass };
         let Scratch { lists: scratch, held, .. } = scratch;
-        let found = lists.lookup(self.to_lists(asked, &asked.qname), in_force, scratch);
+        let question = self.to_lists(asked, &asked.qname);
+        let rest = self.rest(in_force, |all| lists.lookup(question, all, scratch).decision());
+        let found = lists.lookup(question, rest.as_ref().unwrap_or(in_force), scratch);
         if let Some(fired) = self.zone_at_question(asked)
             && found.decision() != Decision::Allowed
             && self.goes_first(&fired.found, found.deciding().map(|one| one.list))
@@ -525,12 +527,14 @@ impl Policy {
         if found.names.is_empty() {
             return None;
         }
-        let asked_for = lists.lookup(self.to_lists(asked, &asked.qname), in_force, scratch);
-        if asked_for.decision() == Decision::Allowed {
+        if self.is_allowed(asked, scratch) {
             return None;
         }
         for name in found.judged() {
-            let behind = lists.lookup_behind(self.to_lists(asked, name.wire()), in_force, scratch);
+            let question = self.to_lists(asked, name.wire());
+            let look = |all: &_| lists.lookup_behind(question, all, scratch).decision();
+            let rest = self.rest(in_force, look);
+            let behind = lists.lookup_behind(question, rest.as_ref().unwrap_or(in_force), scratch);
             let form = match behind.decision() {
                 // An allowed name does not allow the other names of the answer.
                 Decision::None | Decision::Allowed => continue,
@@ -555,20 +559,6 @@ impl Policy {
         })
     }
 
-    /// Returns whether lists allow the name.
-    fn is_allowed(&self, asked: &Asked<'_>, scratch: &mut list::Scratch) -> bool {
-        self.lists_for(asked).is_some_and(|(lists, in_force)| {
-            lists.lookup(self.to_lists(asked, &asked.qname), in_force, scratch).decision()
-                == Decision::Allowed
-        })
-    }
-
-    pub(super) fn lists_for(&self, asked: &Asked<'_>) -> Option<(&super::Lists, &ListSet)> {
-        let in_force =
-            self.in_force.get(usize::from(asked.profile)).filter(|set| !set.is_empty())?;
-        Some((self.lists.as_deref()?, in_force))
-    }
-
     pub(super) fn to_lists<'a>(
         &'a self,
         asked: &Asked<'a>,
@@ -585,10 +575,6 @@ impl Policy {
 
     fn is_on(&self, one: &list::Match<'_>, wanted: rule::ListId) -> bool {
         self.place_of(one.list) == Some(usize::from(wanted.0)) && names_it(one)
-    }
-
-    pub(super) fn list_note(&self, list: ListId) -> u16 {
-        self.place_of(list).map_or(0, |place| (FIRST_LIST_NOTE + place) as u16)
     }
 
     pub(super) fn zone_note(&self, found: &Found<'_>) -> u16 {

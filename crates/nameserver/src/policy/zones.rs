@@ -50,7 +50,7 @@ impl Policy {
     pub(super) fn zone_without_answer(&self, asked: &Asked<'_>) -> Option<Fired<'_>> {
         let (zones, in_force) = self.zones_for(asked.profile)?;
         let (found, _) =
-            first_effective(asked, in_force, |in_force| on_question((zones, in_force), asked))?;
+            self.first_effective(asked, in_force, |left| on_question((zones, left), asked))?;
         Some(Fired { found, behind: Vec::new() })
     }
 
@@ -59,7 +59,7 @@ impl Policy {
     pub(super) fn zone_at_question(&self, asked: &Asked<'_>) -> Option<Fired<'_>> {
         let (zones, in_force) = self.zones_for(asked.profile)?;
         let (found, in_force) =
-            first_effective(asked, in_force, |in_force| on_question((zones, in_force), asked))?;
+            self.first_effective(asked, in_force, |left| on_question((zones, left), asked))?;
         zones
             .is_settled(in_force, &found, TriggerKind::Qname)
             .then(|| Fired { found, behind: Vec::new() })
@@ -76,7 +76,7 @@ impl Policy {
         let (zones, in_force) = self.zones_for(asked.profile)?;
         let mut chain = names::chain(answered.message, asked);
         let place_of = std::cell::Cell::new(0);
-        let (found, _) = first_effective(asked, in_force, |in_force| {
+        let (found, _) = self.first_effective(asked, in_force, |in_force| {
             (0..=chain.len()).find_map(|place| {
                 place_of.set(place);
                 let fired = fired_at((zones, in_force), asked, (answered, found), (&chain, place));
@@ -125,6 +125,34 @@ impl Policy {
                 .filter(|found| *found.action != Action::Passthru)?;
             self.place_of(self.list_of(&found)?)
         })
+    }
+
+    /// Returns the first trigger from `find` that has an effect, with the zones that remained when
+    /// it was found. These have no effect, and only the evaluation of their own zone ends:
+    ///
+    /// - `rpz-tcp-only` over TCP. If the next zones were not evaluated, a client could evade their
+    ///   blocks by using TCP.
+    /// - `rpz-passthru` of a removed list, which can only block.
+    fn first_effective<'p>(
+        &self,
+        asked: &Asked<'_>,
+        mut in_force: ZoneSet,
+        find: impl Fn(ZoneSet) -> Option<Found<'p>>,
+    ) -> Option<(Found<'p>, ZoneSet)> {
+        loop {
+            let found = find(in_force)?;
+            let is_idle = match found.action {
+                Action::TcpOnly => asked.transport != Transport::Udp,
+                Action::Passthru => {
+                    self.list_of(&found).is_some_and(|list| self.stand_ins.has(list))
+                }
+                _ => false,
+            };
+            if !is_idle {
+                return Some((found, in_force));
+            }
+            in_force.remove(found.zone);
+        }
     }
 
     /// Returns the list of a trigger's policy zone.
@@ -185,23 +213,6 @@ impl Policy {
         let stage = if found.action.chooses() { Stage::Rewritten } else { Stage::Blocked };
         let behind = (!behind.is_empty()).then(|| behind.into_boxed_slice());
         QuestionVerdict::Answer(Made { form, ttl_secs, note, validity, stage, behind })
-    }
-}
-
-/// Returns the first trigger from `find` that has an effect, with the zones that remained when it
-/// was found. Over TCP, `rpz-tcp-only` has no effect: only the evaluation of its own zone ends. If
-/// the next zones were not evaluated, a client could evade their blocks by using TCP.
-fn first_effective<'p>(
-    asked: &Asked<'_>,
-    mut in_force: ZoneSet,
-    find: impl Fn(ZoneSet) -> Option<Found<'p>>,
-) -> Option<(Found<'p>, ZoneSet)> {
-    loop {
-        let found = find(in_force)?;
-        if *found.action != Action::TcpOnly || asked.transport == Transport::Udp {
-            return Some((found, in_force));
-        }
-        in_force.remove(found.zone);
     }
 }
 

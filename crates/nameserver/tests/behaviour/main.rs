@@ -13,6 +13,7 @@ mod parts_of_the_state;
 mod policy;
 mod policy_model;
 mod pools;
+mod replaced_lists;
 mod rpz;
 mod rule_table;
 mod what_answers_lead_to;

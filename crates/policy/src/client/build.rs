@@ -153,6 +153,28 @@ impl Directory {
         self.groups.iter().map(|group| group.name.as_str())
     }
 
+    /// Returns the name of each group, including `default`, and the indices of its lists.
+    pub fn lists_of_groups(&self) -> impl Iterator<Item = (&str, Vec<usize>)> {
+        self.groups.iter().map(|group| (group.name.as_str(), self.lists_of(group)))
+    }
+
+    /// Puts a further list in force for these groups only. Returns its index, which follows those
+    /// of the other lists.
+    pub fn add_list(&mut self, groups: &[String]) -> usize {
+        let list = self.list_count;
+        for at in 0..self.groups.len() {
+            let mut lists = self.lists_of(&self.groups[at]);
+            lists.extend(Some(list).filter(|_| groups.contains(&self.groups[at].name)));
+            self.groups[at].lists = Some(lists);
+        }
+        self.list_count += 1;
+        list
+    }
+
+    pub(super) fn lists_of(&self, group: &Group) -> Vec<usize> {
+        group.lists.clone().unwrap_or_else(|| (0..self.list_count).collect())
+    }
+
     fn group(&self, name: &str) -> Option<usize> {
         self.groups.iter().position(|group| group.name == name)
     }

@@ -457,11 +457,7 @@ impl Clients {
     fn lists_of(&self, groups: &[String]) -> ListSet {
         let count = self.directory.list_count;
         let groups = self.directory.groups.iter().filter(|group| groups.contains(&group.name));
-        let members = groups.flat_map(|group| match &group.lists {
-            Some(lists) => lists.clone(),
-            None => (0..count).collect(),
-        });
-        ListSet::of(count, members)
+        ListSet::of(count, groups.flat_map(|group| self.directory.lists_of(group)))
     }
 }
 

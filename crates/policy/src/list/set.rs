@@ -70,6 +70,12 @@ impl ListSet {
     pub fn union(&self, other: &Self) -> Self {
         Self { words: std::array::from_fn(|at| self.words[at] | other.words[at]) }
     }
+
+    /// Returns the lists that are in this set and not in the other.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        Self { words: std::array::from_fn(|at| self.words[at] & !other.words[at]) }
+    }
 }
 
 impl FromIterator<ListId> for ListSet {
@@ -92,6 +98,8 @@ mod tests {
         set.remove(list(64));
         assert!(!set.contains(list(64)) && !set.is_empty());
         assert_eq!(set.union(&ListSet::ALL), ListSet::ALL);
+        assert_eq!(ListSet::ALL.without(&set).union(&set), ListSet::ALL);
+        assert_eq!(set.without(&ListSet::ALL), ListSet::EMPTY);
         assert_eq!(ListId::at(MAX_LISTS), None);
     }
 }
