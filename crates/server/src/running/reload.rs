@@ -534,9 +534,8 @@ impl Reloader {
         }
         unconfigured.upstream_addresses = Arc::new(addresses);
         self.apply(&self.shared.snapshot(), &unconfigured, "cannot use addresses of upstreams");
-        for zone in zones.iter().filter_map(|zone| FoldedName::new(zone)) {
-            self.shared.name_server.failures.flush(zone);
-        }
+        let zones: Vec<_> = zones.iter().filter_map(|zone| FoldedName::new(zone)).collect();
+        self.shared.name_server.flush_failures(&zones);
     }
 
     /// Drops cached data at and below zones that are resolved or validated differently than by the
@@ -564,7 +563,7 @@ impl Reloader {
     fn flush(&self, zones: &[Box<[u8]>]) {
         let zones: Vec<_> = zones.iter().filter_map(|zone| FoldedName::new(zone)).collect();
         self.shared.name_server.flush_rrsets(&zones, FlushExtent::Tree);
-        zones.iter().for_each(|zone| self.shared.name_server.failures.flush(*zone));
+        self.shared.name_server.flush_failures(&zones);
     }
 
     /// Makes cookies with a new secret. Cookies made with the previous secret are still accepted.

@@ -107,12 +107,14 @@ impl Running {
     /// Drops data from the caches that was not validated because of negative anchors that have
     /// ended.
     pub(crate) fn drop_below(&self, names: &[FoldedNameBuf]) {
-        for name in names {
-            self.shared.name_server.flush_rrsets(&[name.view()], FlushExtent::Tree);
-            self.shared.name_server.failures.flush(name.view());
-            // Final answers for other names may contain these names behind an alias.
-            self.shared.name_server.packets.flush(FoldedName::ROOT);
+        if names.is_empty() {
+            return;
         }
+        let names: Vec<_> = names.iter().map(FoldedNameBuf::view).collect();
+        self.shared.name_server.flush_rrsets(&names, FlushExtent::Tree);
+        self.shared.name_server.flush_failures(&names);
+        // Final answers for other names may contain these names behind an alias.
+        self.shared.name_server.packets.flush(FoldedName::ROOT);
     }
 
     /// Removes negative anchors that have ended, and queries the keys of zones when that is due.
