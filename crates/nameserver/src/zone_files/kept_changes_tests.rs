@@ -350,6 +350,28 @@ fn changes_and_keys_of_a_zone_follow_it_to_another_view() {
 }
 
 #[test]
+fn files_keep_their_names_if_one_cannot_be_renamed() {
+    let mut model = Model::of(9_200);
+    let (directory, file) = (model.directory.clone(), model.file().to_owned());
+    model.config = [viewed(&directory, &file, "")];
+    model.restart();
+    assert!(model.update("one"));
+    // The last file of the state, the directory with the keys, has no free name.
+    let after = [viewed(&directory, &file, "office")];
+    let keys = &after[0].signing.as_ref().unwrap().directory;
+    fs::create_dir_all(keys).unwrap();
+    for number in 1..=99 {
+        fs::create_dir(keys.with_added_extension(format!("old-{number}"))).unwrap();
+    }
+    model.files.rename(&model.config, &after).unwrap_err();
+    assert!(model.config[0].journal.exists() && !after[0].journal.exists());
+    model.check();
+    assert!(model.update("two"));
+    model.restart();
+    model.check();
+}
+
+#[test]
 fn zones_that_exchange_their_views_keep_their_changes() {
     let mut model = Model::of(9_100);
     let (directory, file) = (model.directory.clone(), model.file().to_owned());

@@ -75,9 +75,9 @@ impl StateFiles {
     }
 
     /// Renames the files. A file that has one of the new names is kept under another name.
-    fn rename(&self, to: &Self) -> io::Result<()> {
-        for (from, to) in self.all().iter().zip(to.all()) {
-            if fs::symlink_metadata(from).is_err() {
+    fn rename(&self, to: &Self, done: &mut Renames) -> io::Result<()> {
+        for (from, to) in self.all().into_iter().zip(to.all()) {
+            if fs::symlink_metadata(&from).is_err() {
                 continue;
             }
             if fs::symlink_metadata(&to).is_ok() {
@@ -87,11 +87,30 @@ impl StateFiles {
                 let aside = names.find(is_free).ok_or(io::ErrorKind::AlreadyExists)?;
                 tracing::warn!("{} is now {}", to.display(), aside.display());
                 rename_to_missing(&to, &aside)?;
+                done.0.push((to.clone(), aside));
             }
-            fs::rename(from, &to)?;
+            fs::rename(&from, &to)?;
+            done.0.push((from, to.clone()));
             sync_directory(&to)?;
         }
         Ok(())
+    }
+}
+
+/// The renames that were made: the name before and after each.
+#[derive(Default)]
+struct Renames(Vec<(PathBuf, PathBuf)>);
+
+impl Renames {
+    /// Renames the files back, because a later rename failed: the server uses them with their names
+    /// before.
+    fn undo(self) {
+        for (before, after) in self.0.into_iter().rev() {
+            if let Err(error) = fs::rename(&after, &before).and_then(|()| sync_directory(&before)) {
+                let (after, before) = (after.display(), before.display());
+                tracing::error!("cannot rename {after} back to {before}: {error}");
+            }
+        }
     }
 }
 
@@ -106,8 +125,18 @@ fn moves<'z>(before: &'z [ZoneConfig], after: &'z [ZoneConfig]) -> Vec<Move<'z>>
     after.iter().filter_map(of).collect()
 }
 
-/// Renames the files of all zones, each only when no other zone has its new name any more.
+/// Renames the files of all zones, each only when no other zone has its new name any more. After an
+/// error, the files have their names before.
 fn rename_files(moves: &[Move<'_>]) -> io::Result<()> {
+    let mut done = Renames::default();
+    let renamed = rename_each(moves, &mut done);
+    if renamed.is_err() {
+        done.undo();
+    }
+    renamed
+}
+
+fn rename_each(moves: &[Move<'_>], done: &mut Renames) -> io::Result<()> {
     let mut left: Vec<_> =
         moves.iter().map(|one| (StateFiles::of(one.from), StateFiles::of(one.to))).collect();
     while !left.is_empty() {
@@ -121,7 +150,7 @@ fn rename_files(moves: &[Move<'_>]) -> io::Result<()> {
             let moving = from.with_stem(&format!("moving@{}", from.stem().unwrap_or_default()));
             left.push((moving.clone(), std::mem::replace(&mut to, moving)));
         }
-        from.rename(&to)?;
+        from.rename(&to, done)?;
     }
     Ok(())
 }
@@ -194,7 +223,10 @@ pub(super) fn adopt(configured: &[ZoneConfig]) {
         let Some(found) = left.into_iter().find(|left| belongs(left, zone)) else {
             continue;
         };
-        let renamed = ownership::write().and_then(|_permit| found.rename(&files));
+        let renamed = ownership::write().and_then(|_permit| {
+            let mut done = Renames::default();
+            found.rename(&files, &mut done).inspect_err(|_| done.undo())
+        });
         match renamed {
             Ok(()) => tracing::info!(
                 "zone {} has another view now, and takes its changes from {}",

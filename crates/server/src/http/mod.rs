@@ -220,9 +220,7 @@ impl Site {
         let security = secure.as_ref().map_or(LinkSecurity::Plain, |_| LinkSecurity::Tls);
         let peer = Peer { address: kept.client, security };
         let respond = |request: Request<Incoming>| async move {
-            self.in_progress.fetch_add(1, Ordering::Relaxed);
-            let mut response = self.respond(request, peer).await;
-            self.in_progress.fetch_sub(1, Ordering::Relaxed);
+            let mut response = counted(&self.in_progress, self.respond(request, peer)).await;
             if kept.is_last() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
@@ -254,6 +252,23 @@ impl Site {
         let asks = Asks { path, owner: owner_of_host(request.headers(), &self.running) };
         respond(request.method(), &asks, &self.running).map(Body::new)
     }
+}
+
+/// A request in progress. Dropping it ends the count of the request.
+struct CountedRequest<'a>(&'a AtomicU32);
+
+impl Drop for CountedRequest<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts a request until its response is complete, or its client disconnects and the future is
+/// dropped.
+async fn counted<T>(in_progress: &AtomicU32, response: impl Future<Output = T>) -> T {
+    in_progress.fetch_add(1, Ordering::Relaxed);
+    let _counted = CountedRequest(in_progress);
+    response.await
 }
 
 /// Returns the response to a request with a malformed target or `Host`.
@@ -438,4 +453,28 @@ fn response(status: StatusCode, kind: &'static str, body: String) -> Response<Fu
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    #[test]
+    fn requests_of_clients_that_disconnect_are_not_in_progress() {
+        let in_progress = AtomicU32::new(0);
+        let count = || in_progress.load(Ordering::Relaxed);
+        let mut context = Context::from_waker(Waker::noop());
+        {
+            let mut request = pin!(counted(&in_progress, pending::<()>()));
+            assert!(request.as_mut().poll(&mut context).is_pending());
+            assert_eq!(count(), 1);
+        }
+        assert_eq!(count(), 0);
+        assert!(pin!(counted(&in_progress, ready(()))).poll(&mut context).is_ready());
+        assert_eq!(count(), 0);
+    }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use avocet_cache::{PacketKey, SnapshotCounts, SnapshotError, SnapshotMoment};
-use avocet_io::ownership;
+use avocet_io::ownership::{self, NotOwner};
 use avocet_nameserver::clock::{Moment, wall_secs};
 use avocet_nameserver::disk::{PIECE, Paced};
 use avocet_nameserver::query::{packet_hash, still_holds};
@@ -99,15 +99,22 @@ impl CacheFile {
             }
             Err(error) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
-                // A partial file only uses space. If nothing could be written, there is no file to
-                // remove.
-                let _ = fs::remove_file(&written);
+                remove_partial(&written, &error);
                 tracing::warn!(
                     "cannot save the cache snapshot {}: {error}; the previous one is kept",
                     self.path.display()
                 );
             }
         }
+    }
+}
+
+/// Removes a partial file, which only uses space. If nothing could be written, there is no file to
+/// remove. If another process has taken over, the file may be the one that this process is writing.
+fn remove_partial(written: &Path, error: &io::Error) {
+    let is_owner = error.get_ref().is_none_or(|fault| !fault.is::<NotOwner>());
+    if is_owner && let Ok(_permit) = ownership::write() {
+        let _ = fs::remove_file(written);
     }
 }
 
@@ -161,4 +168,20 @@ fn write(path: &Path, shared: &Shared) -> io::Result<SnapshotCounts> {
     )?;
     out.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
     Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_a_process_that_has_taken_over_stays() {
+        let name = format!("avocet-partial-{}.new", std::process::id());
+        let written = std::env::temp_dir().join(name);
+        fs::write(&written, "partial").unwrap();
+        remove_partial(&written, &NotOwner.into());
+        assert!(written.exists());
+        remove_partial(&written, &io::ErrorKind::StorageFull.into());
+        assert!(!written.exists());
+    }
 }

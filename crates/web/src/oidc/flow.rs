@@ -22,8 +22,10 @@ pub(super) const CALLBACK: &str = "/api/v1/session/oidc/callback";
 pub(crate) const FLOW_SECS: u64 = 600;
 /// Maximum number of octets of a code.
 const MAX_CODE: usize = 4096;
-/// Maximum number of log-ins that came back within [`FLOW_SECS`]. More log-ins have to wait. A
-/// single address cannot reach this number, because failures slow it down.
+/// Maximum number of kept states of log-ins that came back within [`FLOW_SECS`]. If there are more,
+/// the states of the oldest log-ins are forgotten: otherwise, many addresses that begin log-ins
+/// without an end could keep users from logging in. Even a forgotten state is of use only with the
+/// cookie of its browser and a new code of the provider.
 const MAX_RETURNED: usize = 4096;
 /// The purpose of the sealed text, which is the additional data of the seal.
 const PURPOSE: &[u8] = b"avocet oidc 1";
@@ -169,13 +171,16 @@ impl Flow {
     fn use_up(&self, sealed: &Sealed, now: u64) -> Result<(), OidcFault> {
         let mut returned = self.returned();
         returned.retain(|_, until| *until > now);
+        if returned.contains_key(&sealed.state) {
+            return Err(OidcFault::NotBegun);
+        }
         if returned.len() >= MAX_RETURNED {
-            return Err(OidcFault::Busy);
+            let oldest = returned.iter().min_by_key(|(_, until)| **until);
+            let oldest = oldest.map(|(state, _)| state.clone());
+            oldest.and_then(|oldest| returned.remove(&oldest));
         }
-        match returned.insert(sealed.state.clone(), sealed.until) {
-            None => Ok(()),
-            Some(_) => Err(OidcFault::NotBegun),
-        }
+        returned.insert(sealed.state.clone(), sealed.until);
+        Ok(())
     }
 
     fn returned(&self) -> MutexGuard<'_, HashMap<String, u64>> {
@@ -245,4 +250,26 @@ fn with_query(endpoint: &str, query: &str) -> String {
 
 fn unsealed(fault: &AccessFault) -> OidcFault {
     OidcFault::Provider(fault.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_ins_without_an_end_keep_nobody_out() {
+        let flow = Flow::new();
+        let sealed = |number: usize| Sealed {
+            issuer: "https://id.example".to_owned(),
+            state: number.to_string(),
+            nonce: String::new(),
+            verifier: String::new(),
+            until: 1_000 + number as u64,
+        };
+        for number in 0..=MAX_RETURNED {
+            assert_eq!(flow.use_up(&sealed(number), 0), Ok(()), "{number}");
+        }
+        assert_eq!(flow.use_up(&sealed(1), 0), Err(OidcFault::NotBegun));
+        assert_eq!(flow.returned().len(), MAX_RETURNED);
+    }
 }
