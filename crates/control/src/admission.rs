@@ -13,9 +13,12 @@ use crate::log::{LogCount, LogSearch, LogShow, LogTail};
 use crate::pools::PoolControl;
 use crate::request::{Flush, FlushTree, Grant, Lookup, NtaAdd, NtaRemove, Pause, Trace, Why};
 use crate::statistics::{LogSeries, LogStatistics};
-use crate::zone_edit::{ZoneEdit, ZoneHistory};
+use crate::zone_edit::{EditAction, RecordEdit, ZoneEdit, ZoneHistory};
 use crate::zone_keys::{ZoneKeys, ZoneSign};
 use crate::zones::{ZoneExport, ZoneRecords, ZoneReload};
+
+/// The type of ALIAS records, as in PowerDNS.
+const ALIAS_TYPE: u16 = 65401;
 
 impl UserLimits {
     /// Returns a request as far as the limits permit it. A request for logged queries is narrowed
@@ -114,13 +117,15 @@ impl UserLimits {
             | Request::NtaAdd(NtaAdd { name, .. })
             | Request::NtaRemove(NtaRemove { name })
             | Request::ZoneRecords(ZoneRecords { name, .. })
-            | Request::ZoneEdit(ZoneEdit { name, .. })
             | Request::ZoneHistory(ZoneHistory { name, .. })
             | Request::ZoneReload(ZoneReload { name: Some(name), .. })
             | Request::ZoneKeys(ZoneKeys { name, .. })
             | Request::ZoneSign(ZoneSign { name, .. })
             | Request::ZoneExport(ZoneExport { name, .. })
             | Request::PoolControl(PoolControl { name, .. }) => self.has_zone(name),
+            Request::ZoneEdit(ZoneEdit { name, edits, .. }) => {
+                self.has_zone(name) && !edits.iter().any(writes_alias)
+            }
             _ => false,
         }
     }
@@ -170,6 +175,14 @@ impl UserLimits {
         let of_group = scope.get("group").and_then(Value::as_str);
         scope == "all" || of_group.is_some_and(|group| self.has_group(group))
     }
+}
+
+/// Returns whether an edit adds an ALIAS record. The server resolves the target for anyone, also if
+/// it is a name that only this network sees, or leads to one by further aliases.
+fn writes_alias(edit: &RecordEdit) -> bool {
+    let rtype = edit.rtype.as_deref().unwrap_or_default().to_ascii_uppercase();
+    let number = rtype.strip_prefix("TYPE").and_then(|number| number.parse::<u16>().ok());
+    edit.action != EditAction::Remove && (rtype == "ALIAS" || number == Some(ALIAS_TYPE))
 }
 
 #[cfg(test)]
@@ -240,6 +253,24 @@ mod tests {
         }
         check(&zone, "zone-reload", &json!({}), false);
         check(&limits(&[], &["."]), "flush", &json!({"name": "a"}), false);
+    }
+
+    #[test]
+    fn a_user_of_a_zone_writes_no_alias_records() {
+        let guests = limits(&[], &["guest.lan"]);
+        let edit = |action: &str, rtype: Value| {
+            let edit = json!({"action": action, "owner": "x", "type": rtype, "data": ["a."]});
+            json!({"name": "guest.lan", "edits": [edit]})
+        };
+        for rtype in ["ALIAS", "alias", "TYPE65401", "type065401"] {
+            for action in ["add", "replace"] {
+                check(&guests, "zone-edit", &edit(action, rtype.into()), false);
+                check(&limits(&[], &[]), "zone-edit", &edit(action, rtype.into()), true);
+            }
+            check(&guests, "zone-edit", &edit("remove", rtype.into()), true);
+        }
+        check(&guests, "zone-edit", &edit("add", "CNAME".into()), true);
+        check(&guests, "zone-edit", &edit("remove", Value::Null), true);
     }
 
     #[test]
