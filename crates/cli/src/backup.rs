@@ -160,6 +160,7 @@ fn begin(args: &RestoreArgs) -> Result<Begun, CommandError> {
         if connect(&directory).is_ok() {
             return Ok(Begun::Cancelling);
         }
+        own(&directory)?;
         return Ok(Begun::Done(cancelled_text(&backup::cancel(&directory)?)));
     };
     if args.check {
@@ -170,12 +171,18 @@ fn begin(args: &RestoreArgs) -> Result<Begun, CommandError> {
         backup::place_upload(path, &directory)?;
         return Ok(Begun::Uploaded);
     }
-    if !directory.exists() {
-        return Err(CommandError::NoDirectory(directory));
-    }
+    own(&directory)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let facts = backup::restore(path, place, now)?;
     Ok(Begun::Done(format!("restored: {}", facts_text(&facts))))
+}
+
+/// Owns the data directory until this process ends.
+fn own(directory: &Path) -> Result<(), CommandError> {
+    if !directory.exists() {
+        return Err(CommandError::NoDirectory(directory.to_owned()));
+    }
+    Ok(backup::own(directory)?)
 }
 
 fn facts_text(facts: &BackupFacts) -> String {

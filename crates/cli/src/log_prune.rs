@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use avocet_config::salvage::Whereabouts;
 use avocet_control::line::ReplyLine;
 use avocet_control::log::{DamagedFile, LogCount, LogFilter, LogPrune};
+use avocet_io::account::Account;
 use avocet_querylog::{Broken, LogReader, SearchExtent, prune};
 use avocet_server::stored_filter;
 use serde_json::json;
@@ -118,11 +119,19 @@ fn by_server(
 
 fn in_files(found: &Whereabouts, filter: &LogFilter) -> Result<Deleted, CommandError> {
     let directory = LogFiles::directory(found)?;
-    let mut files = 0;
-    let pruned = prune(&directory, &stored_filter(filter)?, || {
-        files += 1;
-        progress(&format!("file {files}"));
-    })?;
+    // New files belong to the account of the server, and links that it made are not followed as
+    // root.
+    let owned = if directory.starts_with(&found.directory) { &found.directory } else { &directory };
+    let (mut files, filter) = (0, stored_filter(filter)?);
+    let prune = || {
+        prune(&directory, &filter, || {
+            files += 1;
+            progress(&format!("file {files}"));
+        })
+    };
+    let pruned = Account::owner_of(owned).and_then(|owner| owner.run(prune));
+    let pruned =
+        pruned.map_err(|source| CommandError::Directory { path: owned.clone(), source })??;
     progress("");
     let file =
         |Broken { path, reason }: Broken| DamagedFile { file: path.display().to_string(), reason };

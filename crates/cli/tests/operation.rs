@@ -108,6 +108,8 @@ mod pools;
 mod ports;
 #[path = "operation/postgres.rs"]
 mod postgres;
+#[path = "operation/privileges.rs"]
+mod privileges;
 #[path = "operation/providers.rs"]
 mod providers;
 #[path = "operation/proxied_clients.rs"]

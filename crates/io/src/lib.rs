@@ -15,10 +15,12 @@
 //! [`memory`] reports how much memory the process may use.
 //!
 //! [`process`], [`signals`] and [`handover`] cover the start and the end of a process, and
-//! [`ownership`] decides which process writes the data directory. [`mod@file`] opens files that a
+//! [`ownership`] decides which process writes the data directory. With [`account`], root handles
+//! files of an account that it does not trust. [`mod@file`] opens files that a
 //! user names, and [`replace`] replaces files that users edit. [`clock`] reads a clock that
 //! continues during suspend. [`mod@probe`] tests whether an address is free.
 
+pub mod account;
 pub mod client;
 pub mod clock;
 pub mod file;

@@ -228,12 +228,16 @@ impl Ownership {
     }
 }
 
-/// Opens the file and locks it.
+/// Opens the file and locks it. Something else in its place, such as a link, is not followed.
 fn locked(path: &Path) -> Result<File, LockError> {
     let failed = |error| LockError::System(path.to_owned(), error);
     let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path);
+    options.write(true).create(true).truncate(false).mode(0o600);
+    let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     let file = file.map_err(failed)?;
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(failed(io::Error::other("it is not a file")));
+    }
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(LockError::Held),
@@ -389,6 +393,16 @@ mod tests {
         drop(new);
         old.lock(&place.0, Phase::Owner).unwrap();
         assert!(old.permit(PermitKind::Change, NOW).is_ok());
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_lock_is_not_followed() {
+        let place = Place::new("link");
+        let target = place.0.join("target");
+        std::os::unix::fs::symlink(&target, place.0.join(LOCK)).unwrap();
+        let refused = Ownership::new().lock(&place.0, Phase::Owner);
+        assert!(matches!(refused, Err(LockError::System(..))), "{refused:?}");
+        assert!(!target.exists());
     }
 
     #[test]

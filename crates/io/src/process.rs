@@ -215,15 +215,6 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Changes the owner of a file or directory to a user and its primary group.
-///
-/// # Errors
-/// There is no such user, or the change is not permitted.
-pub fn give_to_user(path: &Path, user: &str) -> io::Result<()> {
-    let (uid, gid) = find_user(user)?;
-    std::os::unix::fs::chown(path, Some(uid), Some(gid))
-}
-
 /// Returns the user ID of the process at the other end of a unix socket, at the time when it
 /// connected (SO_PEERCRED).
 ///

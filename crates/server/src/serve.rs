@@ -1,9 +1,9 @@
 //! `avocet serve`: from the configuration to running workers.
 
-use std::fs::{DirBuilder, Permissions};
+use std::fs::Permissions;
 use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
@@ -11,6 +11,7 @@ use std::{fmt, io};
 use avocet_config::{
     Config, ConfigErrors, OpenAddress, Protocol, ServerConfig, environment, read_text,
 };
+use avocet_io::account::Account;
 use avocet_io::ownership::{self, LockError};
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
@@ -184,8 +185,9 @@ pub fn run(start: Start) -> Result<(), StartError> {
     warn_of_open_keys(&config);
     let (workers, addresses) = (config.server.workers, config.server.open_addresses());
     let (sockets, mut taken) = if start.take_over {
-        let (sockets, taken) =
-            operate::take_over::request(&config).map_err(StartError::TakeOver)?;
+        let (sockets, taken) = as_account(&config, || {
+            operate::take_over::request(&config).map_err(StartError::TakeOver)
+        })?;
         (adopt(sockets, workers, &addresses)?, Some(taken))
     } else {
         probe(&addresses)?;
@@ -242,8 +244,30 @@ fn begin(start: &Start, path: Option<&Path>) -> Result<(String, Config), StartEr
         ownership::await_owner();
         return Ok((text, config));
     }
-    own(&config)?;
-    if finish_restore(&config, path)? { load(path) } else { Ok((text, config)) }
+    let is_restored = as_account(&config, || {
+        own(&config)?;
+        finish_restore(&config, path)
+    })?;
+    if is_restored { load(path) } else { Ok((text, config)) }
+}
+
+/// Returns the account that handles the files of the data directory.
+fn account(config: &Config) -> io::Result<Account> {
+    let account = match &config.server.user {
+        Some(user) => Account::find(user)?,
+        None => Account::owner_of(&config.data.directory)?,
+    };
+    config.server.control_group.iter().try_fold(account, |account, group| account.in_group(group))
+}
+
+/// Handles files in the data directory with the rights of its account only, although the process is
+/// still root: the account may have replaced them by links.
+fn as_account<T: Send>(
+    config: &Config,
+    work: impl FnOnce() -> Result<T, StartError> + Send,
+) -> Result<T, StartError> {
+    let done = account(config).and_then(|account| account.run(work));
+    done.map_err(system("act for the account of the data directory"))?
 }
 
 /// Logs settings that are probably unintended.
@@ -283,6 +307,11 @@ fn finish_restore(config: &Config, path: Option<&Path>) -> Result<bool, StartErr
         Err(error) if backup::has_begun(directory) => Err(StartError::Restore(error)),
         Err(error) => {
             tracing::error!("the backup that waits is not restored: {error}");
+            if process::is_root() && config.server.user.is_some() {
+                tracing::error!(
+                    "to replace files of root, stop the server and run `avocet restore` as root"
+                );
+            }
             Ok(false)
         }
     }
@@ -344,20 +373,19 @@ fn create_directory(config: &Config) -> Result<(), StartError> {
         return Err(StartError::NotADirectory(directory.clone()));
     }
     if !directory.exists() {
-        if let Some(parent) = directory.parent() {
-            let readable = DirBuilder::new().recursive(true).mode(0o755).create(parent);
-            readable.map_err(|error| failed("create", error))?;
-        }
-        DirBuilder::new().mode(0o700).create(directory).map_err(|error| failed("create", error))?;
-        if let Some(user) = &config.server.user {
-            process::give_to_user(directory, user).map_err(|error| failed("give away", error))?;
-        }
+        let account = match &config.server.user {
+            Some(user) => Account::find(user).map_err(|error| failed("create", error))?,
+            None => Account::of_process(),
+        };
+        account.create_directory(directory).map_err(|error| failed("create", error))?;
     }
     let Some(group) = &config.server.control_group else { return Ok(()) };
     // The members of the group can use the control socket, but cannot read the files.
-    process::give_to_group(directory, group).map_err(|error| failed("give a group", error))?;
-    std::fs::set_permissions(directory, Permissions::from_mode(0o710))
-        .map_err(|error| failed("give a group", error))
+    let give = || {
+        process::give_to_group(directory, group)?;
+        std::fs::set_permissions(directory, Permissions::from_mode(0o710))
+    };
+    as_account(config, || give().map_err(|error| failed("give a group", error)))
 }
 
 /// Owns the data directory, so that no other process changes the state of the server.
@@ -368,12 +396,7 @@ fn own(config: &Config) -> Result<(), StartError> {
         LockError::System(path, error) => {
             StartError::System(format!("lock {}", path.display()), error)
         }
-    })?;
-    match config.server.user.as_ref().filter(|_| process::is_root()) {
-        Some(user) => process::give_to_user(&directory.join(ownership::LOCK), user)
-            .map_err(system("give away the file with the lock")),
-        None => Ok(()),
-    }
+    })
 }
 
 /// Returns octets from the system's random source.

@@ -13,7 +13,9 @@ use avocet_config::certificate::{CertificateConfig, CertificateSource};
 use avocet_config::certificate_files::CertificateFiles;
 use avocet_config::client_certificate::{ClientCertificates, Presence};
 use avocet_config::{Config, OpenAddress, Protocol};
+use avocet_io::account::Account;
 use avocet_io::file::read_regular;
+use avocet_io::process::is_root;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::file_watch::FileFingerprint;
 use avocet_nameserver::query::asked::Entrance;
@@ -67,6 +69,14 @@ pub enum CertificateFault {
     File {
         /// The file.
         path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The account of the server is unknown.
+    #[error("`user` {user:?} of [server]: {source}")]
+    Account {
+        /// Its name.
+        user: String,
         /// The reason.
         source: io::Error,
     },
@@ -479,7 +489,20 @@ fn read_authority(config: &ClientCertificates) -> Result<ReadAuthority, Certific
 }
 
 fn read_all(config: &Config) -> Result<Vec<Option<Certificate>>, CertificateFault> {
-    config.certificates.iter().map(read_if_there).collect()
+    // The server keeps the certificates that it obtains in a directory of its account. At its start
+    // as root, it must not follow links in it to other keys of the system.
+    let account = config.server.user.as_ref().filter(|_| is_root()).map(|user| {
+        Account::find(user)
+            .map_err(|source| CertificateFault::Account { user: user.clone(), source })
+    });
+    let account = account.transpose()?;
+    let read = |one: &CertificateConfig| match (&account, one.source) {
+        (None, _) | (_, CertificateSource::Files) => read_if_there(one),
+        (Some(account), _) => account
+            .run(|| read_if_there(one))
+            .map_err(|source| CertificateFault::File { path: one.files.chain.clone(), source })?,
+    };
+    config.certificates.iter().map(read).collect()
 }
 
 /// Reads a certificate. A certificate that the server obtains may not exist yet. If the file of

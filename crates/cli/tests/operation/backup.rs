@@ -102,6 +102,24 @@ fn a_running_server_checks_a_backup_and_restores_it_at_its_next_start() {
 }
 
 #[test]
+fn a_stopped_server_is_restored_only_while_no_other_process_owns_its_directory() {
+    let upstream = Upstream::start();
+    let (site, _) = furnished(&upstream);
+    let path = site.directory.join("whole.backup");
+    let lock = fs::File::options().write(true).open(site.data().join("owner.lock")).unwrap();
+    // As a server that is starting.
+    lock.lock().unwrap();
+    for arguments in [["restore", path.to_str().unwrap()], ["restore", "--cancel"]] {
+        let refused = site.avocet(&arguments);
+        let text = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && text.contains("starts or ends"), "{text}");
+    }
+    assert!(!site.data().join("restore.upload").exists());
+    lock.unlock().unwrap();
+    site.avocet_text(&["restore", path.to_str().unwrap()]);
+}
+
+#[test]
 fn a_backup_goes_over_http_and_comes_back() {
     let upstream = Upstream::start();
     let (site, token) = furnished(&upstream);

@@ -25,7 +25,7 @@ use avocet_config::ConfigErrors;
 use avocet_revisions::ReplaceError;
 use thiserror::Error;
 
-pub use restore::{BackupFacts, check, finish, has_pending, place_upload, restore};
+pub use restore::{BackupFacts, check, finish, has_pending, own, place_upload, restore};
 pub(crate) use restore::{has_begun, stage};
 pub use waiting::{cancel, waiting};
 pub(crate) use write::{BackupSource, write};
@@ -109,6 +109,15 @@ pub enum BackupError {
          configuration that has the same, or set AVOCET_DATA__DIRECTORY", .0.display()
     )]
     OtherDirectory(PathBuf),
+    /// The configuration has another account than the present one. Holds its file.
+    #[error(
+        "the configuration in the backup has another `user` or `control-group` in [server] than \
+         {}, and the server would run with other rights: set the same there first", .0.display()
+    )]
+    OtherAccount(PathBuf),
+    /// A server owns the data directory.
+    #[error("a server runs, starts or ends in {}: try again, or stop it", .0.display())]
+    Owned(PathBuf),
     /// The configuration of the backup has no file to replace.
     #[error("the backup has a configuration: name the file for it with --config")]
     NoConfiguration,

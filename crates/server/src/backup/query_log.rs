@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::QUERY_LOG;
-use super::restore::{BEFORE, NEW, create_directory, give_to_owner_of, sync, write_new};
+use super::restore::{BEFORE, NEW, create_directory, sync, write_new};
 
 /// The secret key of pseudonyms, which each log draws for itself.
 const PSEUDONYM_KEY: &str = "pseudonym.key";
@@ -28,17 +28,16 @@ pub(super) fn put(pending: &Path, directory: &Path, names: &[String]) -> io::Res
     let part = pending.join(PART);
     let kept = pending.join(BEFORE).join(QUERY_LOG);
     if log.exists() && !kept.exists() && (part.exists() || is_another(&log, &new, &names)?) {
-        put_aside(&log, &part, directory)?;
+        put_aside(&log, &part)?;
         fs::rename(&part, &kept)?;
     }
     if !log.exists() {
         create_directory(&log)?;
-        give_to_owner_of(directory, &log)?;
     }
     for name in names {
         let (from, target) = (new.join(name), log.join(name));
         if !target.exists() && from.exists() {
-            move_file(&from, &target, directory)?;
+            move_file(&from, &target)?;
         }
     }
     sync(&log)
@@ -46,26 +45,25 @@ pub(super) fn put(pending: &Path, directory: &Path, names: &[String]) -> io::Res
 
 /// Moves the files of a log to another directory. The directory of the log itself remains: it may
 /// be a symbolic link or a mount point.
-fn put_aside(log: &Path, aside: &Path, owner: &Path) -> io::Result<()> {
+fn put_aside(log: &Path, aside: &Path) -> io::Result<()> {
     if !aside.exists() {
         create_directory(aside)?;
-        give_to_owner_of(owner, aside)?;
     }
     for entry in fs::read_dir(log)? {
         let entry = entry?;
         if entry.file_type()?.is_file() {
-            move_file(&entry.path(), &aside.join(entry.file_name()), owner)?;
+            move_file(&entry.path(), &aside.join(entry.file_name()))?;
         }
     }
     sync(aside)
 }
 
 /// Moves a file, also to another file system.
-fn move_file(from: &Path, to: &Path, owner: &Path) -> io::Result<()> {
+fn move_file(from: &Path, to: &Path) -> io::Result<()> {
     match fs::rename(from, to) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
             let part = to.with_added_extension("part");
-            write_new(&part, File::open(from)?, owner)?;
+            write_new(&part, File::open(from)?)?;
             fs::rename(part, to)?;
             fs::remove_file(from)
         }

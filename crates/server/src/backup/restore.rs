@@ -11,16 +11,21 @@
 //! ```
 //! Until the configuration file is replaced, nothing has changed. From then on, the next start
 //! repeats the same steps until they are complete.
+//!
+//! All steps in the data directory have the rights of the account that owns it ([`Account`]). Only
+//! `avocet restore` of root replaces a file that this account may not write, the configuration,
+//! and takes its text from the file that root names.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use avocet_config::{Config, environment};
+use avocet_config::{Config, environment, read_text};
 use avocet_control::backup::{BackupHead, RestoreStaged, UnusableFile};
-use avocet_io::ownership;
+use avocet_io::account::Account;
+use avocet_io::ownership::{self, LockError};
 use avocet_revisions::{replace, store};
 use avocet_web::audit::{AuditEntry, AuditLog};
 use serde_json::json;
@@ -67,6 +72,13 @@ impl From<BackupFacts> for RestoreStaged {
     }
 }
 
+/// A backup whose content was checked.
+struct Inspected {
+    facts: BackupFacts,
+    /// The text of the configuration.
+    configuration: Option<String>,
+}
+
 /// Checks a backup for a server: its lines and digest, and the content of each file. Certificate
 /// files that cannot be used are not an error.
 ///
@@ -74,6 +86,14 @@ impl From<BackupFacts> for RestoreStaged {
 /// See [`BackupError`].
 pub fn check(backup: &Path, place: Place<'_>) -> Result<BackupFacts, BackupError> {
     let file = File::open(backup).map_err(BackupError::at(backup))?;
+    Ok(inspect(file, &|text| check_configuration(text, place))?.facts)
+}
+
+/// Checks a backup, and its configuration with a function.
+fn inspect(
+    file: File,
+    check_configuration: &dyn Fn(&str) -> Result<(), BackupError>,
+) -> Result<Inspected, BackupError> {
     let mut state: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let (head, found) = read(BufReader::new(file), |name, octets| {
         if name.starts_with(QUERY_LOG) {
@@ -88,7 +108,7 @@ pub fn check(backup: &Path, place: Place<'_>) -> Result<BackupFacts, BackupError
     })?;
     let mut left_out = Vec::new();
     for (name, octets) in &state {
-        match check_file(name, octets, place) {
+        match check_file(name, octets, check_configuration) {
             Err(BackupError::Content(file, reason))
                 if FileKind::of(name) == Some(FileKind::Certificate) =>
             {
@@ -98,17 +118,23 @@ pub fn check(backup: &Path, place: Place<'_>) -> Result<BackupFacts, BackupError
         }
     }
     let BackupHead { version, at, .. } = head;
-    Ok(BackupFacts { version, at, files: found.files, left_out, replaced_log: None })
+    let facts = BackupFacts { version, at, files: found.files, left_out, replaced_log: None };
+    let configuration = state.remove(CONFIGURATION).and_then(|text| String::from_utf8(text).ok());
+    Ok(Inspected { facts, configuration })
 }
 
-fn check_file(name: &str, octets: &[u8], place: Place<'_>) -> Result<(), BackupError> {
+fn check_file(
+    name: &str,
+    octets: &[u8],
+    check_configuration: &dyn Fn(&str) -> Result<(), BackupError>,
+) -> Result<(), BackupError> {
     let text = || {
         str::from_utf8(octets)
             .map_err(|error| BackupError::Content(name.to_owned(), error.to_string()))
     };
     let unusable = |reason: String| BackupError::Content(name.to_owned(), reason);
     match FileKind::of(name) {
-        Some(FileKind::Configuration) => check_configuration(text()?, place),
+        Some(FileKind::Configuration) => check_configuration(text()?),
         Some(FileKind::Revision(number)) => match store::is_intact(number, text()?) {
             true => Ok(()),
             false => Err(unusable("its text does not match its checksum".to_owned())),
@@ -139,7 +165,47 @@ fn check_configuration(text: &str, place: Place<'_>) -> Result<(), BackupError> 
     if config.data.directory != place.directory {
         return Err(BackupError::OtherDirectory(config.data.directory));
     }
-    Ok(())
+    // With another account, the next start would give the server rights that it does not have.
+    let present = read_text(path).ok();
+    let present = present
+        .and_then(|text| Config::from_text(Some(path), &text, &environment().collect()).ok());
+    match present.map(|present| present.server) {
+        Some(present)
+            if present.user.is_some()
+                && (&present.user, &present.control_group)
+                    != (&config.server.user, &config.server.control_group) =>
+        {
+            Err(BackupError::OtherAccount(path.to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the account that owns the data directory.
+fn owner(directory: &Path) -> Result<Account, BackupError> {
+    Account::owner_of(directory).map_err(BackupError::at(directory))
+}
+
+/// Runs steps in the data directory with the rights of its owner.
+fn act<T: Send>(
+    owner: &Account,
+    directory: &Path,
+    steps: impl FnOnce() -> Result<T, BackupError> + Send,
+) -> Result<T, BackupError> {
+    owner.run(steps).map_err(BackupError::at(directory))?
+}
+
+/// Owns the data directory until the process ends, so that no server starts in it.
+///
+/// # Errors
+/// A server runs, starts or ends in the directory, or the file with the lock cannot be used.
+pub fn own(directory: &Path) -> Result<(), BackupError> {
+    act(&owner(directory)?, directory, || {
+        ownership::own(directory).map_err(|error| match error {
+            LockError::Held => BackupError::Owned(directory.to_owned()),
+            LockError::System(path, source) => BackupError::System { path, source },
+        })
+    })
 }
 
 /// Copies a backup into the data directory, where a server checks it and keeps it for its next
@@ -148,9 +214,13 @@ fn check_configuration(text: &str, place: Place<'_>) -> Result<(), BackupError> 
 /// # Errors
 /// A file cannot be read or written.
 pub fn place_upload(backup: &Path, directory: &Path) -> Result<(), BackupError> {
-    let path = directory.join(UPLOAD);
     let source = File::open(backup).map_err(BackupError::at(backup))?;
-    write_new(&path, source, directory).map_err(BackupError::at(&path))
+    act(&owner(directory)?, directory, || upload(source, directory))
+}
+
+fn upload(source: File, directory: &Path) -> Result<(), BackupError> {
+    let path = directory.join(UPLOAD);
+    write_new(&path, source).map_err(BackupError::at(&path))
 }
 
 /// Checks the uploaded backup and keeps it for the next start.
@@ -158,27 +228,32 @@ pub fn place_upload(backup: &Path, directory: &Path) -> Result<(), BackupError> 
 /// # Errors
 /// The backup cannot be used, and is removed; or an earlier restore is not complete.
 pub(crate) fn stage(place: Place<'_>) -> Result<BackupFacts, BackupError> {
-    let (upload, pending) = (place.directory.join(UPLOAD), place.directory.join(PENDING));
-    if pending.join(BEFORE).exists() {
+    if has_begun(place.directory) {
         return Err(BackupError::Begun);
     }
+    let upload = place.directory.join(UPLOAD);
     let facts = check(&upload, place).inspect_err(|_| {
         // The upload has no use any more. If it cannot be removed, the next upload replaces it.
         let _ = fs::remove_file(&upload);
     })?;
+    keep(place.directory)?;
+    Ok(facts)
+}
+
+/// Keeps the uploaded backup for the next start.
+fn keep(directory: &Path) -> Result<(), BackupError> {
+    let (upload, pending) = (directory.join(UPLOAD), directory.join(PENDING));
     let made = || {
         let _permit = ownership::write()?;
         if pending.exists() {
             fs::remove_dir_all(&pending)?;
         }
         create_directory(&pending)?;
-        give_to_owner_of(place.directory, &pending)?;
         fs::rename(&upload, pending.join(BACKUP))?;
         sync(&pending)?;
-        sync(place.directory)
+        sync(directory)
     };
-    made().map_err(BackupError::at(&pending))?;
-    Ok(facts)
+    made().map_err(BackupError::at(&pending))
 }
 
 /// Puts a backup in place. No server may run in the directory.
@@ -186,11 +261,23 @@ pub(crate) fn stage(place: Place<'_>) -> Result<BackupFacts, BackupError> {
 /// # Errors
 /// See [`BackupError`]. If the backup cannot be used, nothing has changed.
 pub fn restore(backup: &Path, place: Place<'_>, now: u64) -> Result<BackupFacts, BackupError> {
-    check(backup, place)?;
-    place_upload(backup, place.directory)?;
-    stage(place)?;
-    let facts = finish(place, now)?.ok_or(BackupError::CutOff)?;
-    Ok(facts)
+    let source = || File::open(backup).map_err(BackupError::at(backup));
+    let inspected = inspect(source()?, &|text| check_configuration(text, place))?;
+    let (source, directory) = (source()?, place.directory);
+    if has_begun(directory) {
+        return Err(BackupError::Begun);
+    }
+    let owner = owner(directory)?;
+    let prepared = act(&owner, directory, || {
+        upload(source, directory)?;
+        keep(directory)?;
+        // The owner may be unable to read the files that the configuration names.
+        prepare(directory, &|_| Ok(()))
+    })?;
+    if let Some(text) = &inspected.configuration {
+        replace_configuration(text, place, &owner)?;
+    }
+    act(&owner, directory, || complete(prepared, directory, now))
 }
 
 /// Returns whether a backup waits in a data directory.
@@ -209,34 +296,67 @@ pub(crate) fn has_begun(directory: &Path) -> bool {
 /// # Errors
 /// See [`BackupError`]. If the backup cannot be used, nothing has changed.
 pub fn finish(place: Place<'_>, now: u64) -> Result<Option<BackupFacts>, BackupError> {
-    if !has_pending(place.directory) {
+    let directory = place.directory;
+    if !has_pending(directory) {
         return Ok(None);
     }
-    let pending = place.directory.join(PENDING);
-    let mut facts = check(&pending.join(BACKUP), place)?;
-    let mut names = unpack(&pending, place.directory)?;
+    let has_begun = has_begun(directory);
+    let check = |text: &str| if has_begun { Ok(()) } else { check_configuration(text, place) };
+    let prepared = prepare(directory, &check)?;
+    if let Some(text) = &prepared.configuration {
+        match replace_configuration(text, place, &owner(directory)?) {
+            // The restore that has begun has replaced it. Perhaps only root may read it.
+            Err(error) if has_begun => warn!("the configuration is not replaced again: {error}"),
+            replaced => replaced?,
+        }
+    }
+    complete(prepared, directory, now).map(Some)
+}
+
+/// A backup with all its files in the data directory, next to those in force.
+struct Prepared {
+    facts: BackupFacts,
+    configuration: Option<String>,
+    /// The names of the files to put in place.
+    names: Vec<String>,
+}
+
+/// Checks the waiting backup again, and writes its files next to those in force.
+fn prepare(
+    directory: &Path,
+    check_configuration: &dyn Fn(&str) -> Result<(), BackupError>,
+) -> Result<Prepared, BackupError> {
+    let pending = directory.join(PENDING);
+    let backup = pending.join(BACKUP);
+    let file = File::open(&backup).map_err(BackupError::at(&backup))?;
+    let Inspected { facts, configuration } = inspect(file, check_configuration)?;
+    let mut names = unpack(&pending)?;
     for UnusableFile { file, reason } in &facts.left_out {
         warn!("{file} in the backup cannot be used, and is not restored: {reason}");
         names.retain(|name| name != file);
     }
-    if names.iter().any(|name| name == CONFIGURATION) {
-        replace_configuration(&pending, place)?;
-    }
+    Ok(Prepared { facts, configuration, names })
+}
+
+/// Puts the files of a backup in place, other than the configuration.
+fn complete(prepared: Prepared, directory: &Path, now: u64) -> Result<BackupFacts, BackupError> {
+    let Prepared { mut facts, names, .. } = prepared;
+    let pending = directory.join(PENDING);
     let failed = |error| BackupError::System { path: pending.clone(), source: error };
-    keep_last_number(&pending, place.directory).map_err(failed)?;
-    put_in_place(&pending, place.directory, &names).map_err(failed)?;
-    let mut done = place.directory.join(format!("restored-{now}"));
+    keep_last_number(&pending, directory).map_err(failed)?;
+    put_in_place(&pending, directory, &names).map_err(failed)?;
+    let mut done = directory.join(format!("restored-{now}"));
     while done.exists() {
         done.as_mut_os_string().push("a");
     }
-    fs::rename(&pending, &done).and_then(|()| sync(place.directory)).map_err(failed)?;
+    fs::rename(&pending, &done).and_then(|()| sync(directory)).map_err(failed)?;
     let log = done.join(BEFORE).join(QUERY_LOG);
     if log.exists() {
         warn!("the query log of the backup has replaced another one, now in {}", log.display());
         facts.replaced_log = Some(log);
     }
-    record(place.directory, &facts, now);
-    Ok(Some(facts))
+    record(directory, &facts, now);
+    Ok(facts)
 }
 
 /// Keeps the highest number of the revisions that the restore replaces. The query log and the audit
@@ -250,7 +370,7 @@ fn keep_last_number(pending: &Path, directory: &Path) -> io::Result<()> {
     if last == store::last_number(&new) {
         return Ok(());
     }
-    write_new(&new.join(store::LAST), last.to_string().as_bytes(), directory)?;
+    write_new(&new.join(store::LAST), last.to_string().as_bytes())?;
     sync(&new)
 }
 
@@ -266,13 +386,10 @@ fn record(directory: &Path, facts: &BackupFacts, now: u64) {
         fields: fields.as_object().cloned().unwrap_or_default(),
         result: "ok".to_owned(),
     });
-    // If root runs the restore, root owns the file. If its owner cannot be changed, the next entry
-    // of the audit log reports this.
-    let _ = give_to_owner_of(directory, &directory.join("audit.jsonl"));
 }
 
 /// Writes the files of a backup next to the files in force, and returns their names.
-pub(super) fn unpack(pending: &Path, owner: &Path) -> Result<Vec<String>, BackupError> {
+pub(super) fn unpack(pending: &Path) -> Result<Vec<String>, BackupError> {
     let new = pending.join(NEW);
     let prepare = || {
         if new.exists() {
@@ -282,7 +399,6 @@ pub(super) fn unpack(pending: &Path, owner: &Path) -> Result<Vec<String>, Backup
         let all = [new.clone(), new.join(REVISIONS), new.join(QUERY_LOG)];
         for directory in all.into_iter().chain(certificates) {
             create_directory(&directory)?;
-            give_to_owner_of(owner, &directory)?;
         }
         Ok(())
     };
@@ -298,7 +414,6 @@ pub(super) fn unpack(pending: &Path, owner: &Path) -> Result<Vec<String>, Backup
                     before.sync_all()?;
                 }
                 open = Some(create(&path)?);
-                give_to_owner_of(owner, &path)?;
                 names.push(name.to_owned());
             }
             open.as_mut().map_or(Ok(()), |file| file.write_all(octets))
@@ -314,25 +429,36 @@ pub(super) fn unpack(pending: &Path, owner: &Path) -> Result<Vec<String>, Backup
 }
 
 /// Copies the configuration file and then replaces it. The new file has the same owner and
-/// permissions.
-fn replace_configuration(pending: &Path, place: Place<'_>) -> Result<(), BackupError> {
+/// permissions. The owner of the data directory owns a file that did not exist.
+fn replace_configuration(text: &str, place: Place<'_>, owner: &Account) -> Result<(), BackupError> {
     let path = place.configuration.ok_or(BackupError::NoConfiguration)?;
-    let new = pending.join(NEW).join(CONFIGURATION);
-    let text = fs::read_to_string(&new).map_err(BackupError::at(&new))?;
     let present = match fs::read_to_string(path) {
         Ok(present) => present,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let written = write_new(path, text.as_bytes(), place.directory);
-            return written.map_err(BackupError::at(path));
+            return create_configuration(text, path, place.directory)
+                .map_err(BackupError::at(path));
         }
         Err(error) => return Err(BackupError::at(path)(error)),
     };
     if present == text {
         return Ok(());
     }
-    let copy = pending.join("configuration.before");
-    write_new(&copy, present.as_bytes(), place.directory).map_err(BackupError::at(&copy))?;
-    Ok(replace(path, &present, &text)?)
+    act(owner, place.directory, || {
+        let copy = place.directory.join(PENDING).join("configuration.before");
+        write_new(&copy, present.as_bytes()).map_err(BackupError::at(&copy))
+    })?;
+    Ok(replace(path, &present, text)?)
+}
+
+fn create_configuration(text: &str, path: &Path, directory: &Path) -> io::Result<()> {
+    let mut file = create(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    let (owner, own) = (fs::metadata(directory)?, file.metadata()?);
+    match owner.uid() == own.uid() {
+        true => Ok(()),
+        false => fchown(&file, Some(owner.uid()), Some(owner.gid())),
+    }
 }
 
 /// Moves the files of the state to `before`, and those of the backup to their places. After a
@@ -341,7 +467,6 @@ fn put_in_place(pending: &Path, directory: &Path, names: &[String]) -> io::Resul
     let (new, before) = (pending.join(NEW), pending.join(BEFORE));
     if !before.exists() {
         create_directory(&before)?;
-        give_to_owner_of(directory, &before)?;
         sync(pending)?;
     }
     let mut places: Vec<String> = STATE.iter().map(|&name| name.to_owned()).collect();
@@ -388,17 +513,16 @@ fn put_certificates(
             fs::rename(&target, &kept)?;
         }
         create_directory(&target)?;
-        give_to_owner_of(directory, &target)?;
     }
     // The kept file may be a symbolic link without a target.
     if kept.symlink_metadata().is_err() {
-        keep_certificates(one, &target, &kept, directory)?;
+        keep_certificates(one, &target, &kept)?;
     }
     for file in one.files {
         let name = format!("{}/{file}", one.name);
         if names.contains(&name) {
             let part = target.join(format!("{file}.restored"));
-            write_new(&part, File::open(pending.join(NEW).join(name))?, directory)?;
+            write_new(&part, File::open(pending.join(NEW).join(name))?)?;
             fs::rename(part, target.join(file))?;
         } else if target.join(file).exists() {
             fs::remove_file(target.join(file))?;
@@ -409,22 +533,16 @@ fn put_certificates(
 
 /// Copies the files of a directory with certificates. The copy gets its final name once it is
 /// complete.
-fn keep_certificates(
-    one: &CertificateDirectory,
-    target: &Path,
-    kept: &Path,
-    owner: &Path,
-) -> io::Result<()> {
+fn keep_certificates(one: &CertificateDirectory, target: &Path, kept: &Path) -> io::Result<()> {
     let part = kept.with_extension("part");
     if part.exists() {
         fs::remove_dir_all(&part)?;
     }
     create_directory(&part)?;
-    give_to_owner_of(owner, &part)?;
     for file in one.files {
         match File::open(target.join(file)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            content => write_new(&part.join(file), content?, owner)?,
+            content => write_new(&part.join(file), content?)?,
         }
     }
     sync(&part)?;
@@ -438,11 +556,10 @@ fn create(path: &Path) -> io::Result<File> {
 }
 
 /// Writes a file, and waits until it is on the disk.
-pub(super) fn write_new(path: &Path, mut content: impl Read, owner: &Path) -> io::Result<()> {
+pub(super) fn write_new(path: &Path, mut content: impl Read) -> io::Result<()> {
     let mut file = create(path)?;
     io::copy(&mut content, &mut file)?;
-    file.sync_all()?;
-    give_to_owner_of(owner, path)
+    file.sync_all()
 }
 
 pub(super) fn create_directory(path: &Path) -> io::Result<()> {
@@ -452,18 +569,4 @@ pub(super) fn create_directory(path: &Path) -> io::Result<()> {
 /// Waits until the entries of a directory are on the disk.
 pub(super) fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
-}
-
-/// Makes the owner of a directory the owner of a file: root may have written the file.
-pub(super) fn give_to_owner_of(directory: &Path, path: &Path) -> io::Result<()> {
-    let (owner, own) = (fs::metadata(directory)?, fs::metadata(path)?);
-    if (owner.uid(), owner.gid()) == (own.uid(), own.gid()) {
-        return Ok(());
-    }
-    match chown(path, Some(owner.uid()), Some(owner.gid())) {
-        // If the group of the control socket owns the directory, the account of the server cannot
-        // give a file to that group.
-        Err(error) if owner.uid() == own.uid() && error.raw_os_error().is_some() => Ok(()),
-        done => done,
-    }
 }

@@ -467,7 +467,7 @@ fn a_crash_in_the_middle_is_completed_at_the_next_start() {
         stage(place).unwrap();
         assert!(has_pending(&directory) && !has_begun(&directory));
         assert!(server.state()["switches.json"].contains("two"), "it waits");
-        restore::unpack(&directory.join("restore.pending"), &directory).unwrap();
+        restore::unpack(&directory.join("restore.pending")).unwrap();
         fs::create_dir(directory.join("restore.pending/before")).unwrap();
         interrupted(&server, steps);
         assert!(matches!(stage(place), Err(BackupError::Begun)));
@@ -502,6 +502,25 @@ fn a_restore_that_waits_is_shown_and_can_be_cancelled_until_it_begins() {
     stage(place).unwrap();
     fs::create_dir(directory.join("restore.pending/before")).unwrap();
     assert!(matches!(cancel(&directory), Err(BackupError::Begun)));
+}
+
+#[test]
+fn a_backup_with_another_account_is_refused() {
+    let server = Server::new("account", "one");
+    let with = |lines: &str| server.configuration(&format!("[server]\n{lines}\n"));
+    let user = "user = \"avocet\"\ncontrol-group = \"adm\"";
+    let backup_with = |text: &str| {
+        let head = json!({"avocet-backup": 1, "version": "1", "at": 1});
+        sealed(&[head, json!({"file": CONFIGURATION, "text": text})])
+    };
+    // Nothing is said about the account.
+    assert!(server.check(&backup_with(&with(user))).is_ok());
+    fs::write(server.file(), with(user)).unwrap();
+    assert!(server.check(&backup_with(&with(&format!("workers = 1\n{user}")))).is_ok());
+    for other in ["", "user = \"avocet\"", &user.replace("adm", "disk"), "user = \"root\""] {
+        let refused = server.check(&backup_with(&with(other)));
+        assert!(matches!(refused, Err(BackupError::OtherAccount(_))), "{other}: {refused:?}");
+    }
 }
 
 #[test]

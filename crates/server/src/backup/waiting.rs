@@ -1,10 +1,11 @@
 //! Reports and cancels the backup that waits for the next start.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use avocet_control::backup::{BackupHead, WaitingRestore};
+use avocet_io::account::Account;
 use avocet_io::ownership;
 
 use super::BackupError;
@@ -40,11 +41,16 @@ pub fn cancel(directory: &Path) -> Result<WaitingRestore, BackupError> {
     }
     let waiting = waiting(directory).ok_or(BackupError::NoneWaits)?;
     let pending = directory.join(PENDING);
-    // Without this file, the next start does not take the rest of the directory for a restore.
-    let removed = ownership::write()
-        .and_then(|_permit| fs::remove_file(pending.join(BACKUP)))
-        .and_then(|()| sync(&pending))
-        .and_then(|()| fs::remove_dir_all(&pending));
+    let remove = || remove(&pending);
+    let removed = Account::owner_of(directory).and_then(|owner| owner.run(remove)?);
     removed.map_err(BackupError::at(&pending))?;
     Ok(waiting)
+}
+
+fn remove(pending: &Path) -> io::Result<()> {
+    // Without this file, the next start does not take the rest of the directory for a restore.
+    ownership::write()
+        .and_then(|_permit| fs::remove_file(pending.join(BACKUP)))
+        .and_then(|()| sync(pending))
+        .and_then(|()| fs::remove_dir_all(pending))
 }

@@ -101,8 +101,8 @@ impl fmt::Display for OperationError {
         match self {
             Self::AlreadyRunning(directory) => write!(
                 f,
-                "another avocet is running with data directory {}; stop it, take over with \
-                 --take-over, or change [data] directory",
+                "another avocet is running with data directory {}, or `avocet restore` is working \
+                 there; stop it, take over with --take-over, or change [data] directory",
                 directory.display()
             ),
             Self::Control(path, error) if error.kind() == io::ErrorKind::PermissionDenied => {
