@@ -275,6 +275,35 @@ fn the_old_process_owns_its_state_again_if_the_new_one_fails() {
 }
 
 #[test]
+fn no_process_takes_over_while_another_one_may_own_the_state() {
+    let mut zone = Updated::start_settling(0, SETTINGS);
+    let site = &zone.site;
+    let lock = File::options().write(true).open(site.data().join("owner.lock")).unwrap();
+    let refused = || {
+        let reply = site.control_lines(b"{\"command\":\"take-over\"}\n");
+        assert!(reply.len() == 1 && reply[0]["error"].is_string(), "{reply:?}");
+    };
+    let half = Half::begin(site);
+    refused();
+    // The process fails, and still holds the lock.
+    lock.try_lock().unwrap();
+    drop(half);
+    let server = zone.server.as_mut().unwrap();
+    server.wait_for_line("continuing");
+    refused();
+    // It requests the data directory twice.
+    lock.unlock().unwrap();
+    server.wait_for_line("changes are accepted again");
+    let mut half = Half::begin(site);
+    half.0.write_all(b"{\"yield\":true}\n").unwrap();
+    let mut rest = String::new();
+    half.0.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("error"), "{rest}");
+    server.wait_for_line("changes are accepted again");
+    zone.server.take().unwrap().stop();
+}
+
+#[test]
 fn a_second_server_does_not_start_with_the_state_of_another() {
     let zone = Updated::start_settling(0, SETTINGS);
     let (code, log) = Server::spawn(zone.site.serve()).wait();

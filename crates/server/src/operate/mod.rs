@@ -377,7 +377,8 @@ impl Operation {
     /// Starts a take-over for a control client.
     fn take_orders(&mut self) {
         for stream in self.orders.take() {
-            if self.ending != Ending::None || self.successor.is_some() {
+            let is_free = self.successor.is_none() && self.release == Release::None;
+            if self.ending != Ending::None || !is_free {
                 refuse(stream, &ControlError::TakeOverRefused);
                 continue;
             }
@@ -392,7 +393,10 @@ impl Operation {
                         Interest::Read,
                         Trigger::Level,
                     );
-                    self.successor = added.ok().map(|()| successor);
+                    match added {
+                        Ok(()) => self.successor = Some(successor),
+                        Err(_) => successor.refuse(&ControlError::TakeOverRefused),
+                    }
                 }
                 Err(error) => tracing::warn!("cannot hand over the sockets: {error}; continuing"),
             }
@@ -421,7 +425,10 @@ impl Operation {
         self.reclaim();
         let moment = self.running.shared.name_server.clock.now();
         if self.successor.as_ref().is_some_and(|successor| successor.is_overdue(moment))
-            && self.withdraw("the new process did not get ready to take over")
+            && self.withdraw(
+                "the new process did not get ready to take over in time: it may have to read or \
+                 sign large zones, and a restart has no limit",
+            )
         {
             return self.hand_over();
         }

@@ -38,10 +38,12 @@ impl Operation {
     /// Releases the directory for the process that takes over, after all changes that were
     /// acknowledged are on disk.
     pub(super) fn release(&mut self) {
-        let Some(mut successor) = self.successor.take().filter(|_| self.release == Release::None)
-        else {
-            return;
-        };
+        let Some(mut successor) = self.successor.take() else { return };
+        if self.release != Release::None {
+            let _ = self.poller.remove(successor.stream());
+            successor.refuse(&ControlError::TakeOverRefused);
+            return self.lose_successor("the new process requested the data directory twice");
+        }
         let began = Instant::now();
         let is_closed = ownership::close(CHANGES);
         if is_closed {
@@ -71,7 +73,11 @@ impl Operation {
     /// Continues without the process that was to take over.
     pub(super) fn lose_successor(&mut self, reason: &str) {
         tracing::warn!("{reason}; continuing");
-        self.successor = None;
+        // A connection that ends without a message would mean that this process was killed.
+        if let Some(successor) = self.successor.take() {
+            // It may be gone already.
+            let _ = successor.withdraw();
+        }
         if self.release == Release::Released {
             self.release = Release::Awaited;
             self.reclaim();

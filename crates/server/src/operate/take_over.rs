@@ -20,8 +20,11 @@
 //! Only the owner of the data directory changes the state ([`ownership`]). Between `yield` and
 //! `ready`, changes wait. If the new process ends before `ready`, the old one owns the directory
 //! again. If the old process gives up the take-over, it sends `{"withdrawn":true}`, and the new one
-//! ends. If the old process is killed, the new one goes on. Its workers and its other threads begin
-//! after `ready`, so that nothing depends on a take-over that fails.
+//! ends at once, whatever it does. The old process never closes the connection without a message:
+//! if the connection ends and the process is gone, it was killed, and the new one goes on.
+//!
+//! The workers and the other threads of the new process begin after `ready`, so that nothing
+//! depends on a take-over that fails.
 //!
 //! Labels: `udp ADDRESS WORKER`, `tcp ADDRESS WORKER`, `http`, `https`, `page`, `control`.
 
@@ -31,7 +34,10 @@ use std::net::{Shutdown, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use avocet_config::Config;
 use avocet_control::hand_over::{self, Offer, OfferError};
@@ -54,7 +60,9 @@ const YIELDING: Duration = Duration::from_secs(20);
 /// Maximum wait in seconds while the new process loads the caches.
 const STARTING_SECS: u32 = 60;
 /// Maximum wait in seconds from the release of the data directory until the new process is ready.
-const OWNING_SECS: u32 = 30;
+const OWNING_SECS: u32 = 60;
+/// Time between two checks whether the running server has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 const YIELD: &[u8] = b"{\"yield\":true}\n";
 const YIELDED: &[u8] = b"{\"yielded\":true}\n";
@@ -73,6 +81,8 @@ pub enum TakeOverError {
     Io(io::Error),
     /// The running server has stopped waiting, and continues to serve.
     Withdrawn,
+    /// The running server has closed the connection, and has not ended.
+    Dropped,
     /// The file with the lock of the data directory cannot be used.
     Lock(PathBuf, io::Error),
 }
@@ -91,7 +101,15 @@ impl fmt::Display for TakeOverError {
                 write!(f, "the running avocet refused the take-over: {reason}")
             }
             Self::Io(error) => write!(f, "cannot take over from the running avocet: {error}"),
-            Self::Withdrawn => f.write_str("the running avocet has stopped waiting, and continues"),
+            Self::Withdrawn => write!(
+                f,
+                "the running avocet has stopped waiting, and continues. It waits {OWNING_SECS} \
+                 seconds until this process has read and signed its zones: if they are large, \
+                 restart the server instead"
+            ),
+            Self::Dropped => f.write_str(
+                "the running avocet has closed the connection, and has not ended: it continues",
+            ),
             Self::Lock(path, error) => write!(f, "cannot lock {}: {error}", path.display()),
         }
     }
@@ -144,8 +162,12 @@ pub(crate) struct TakenOver {
     stream: UnixStream,
     /// Whether the running server releases the data directory on request.
     cedes: bool,
+    /// The ID of its process; `None` for an earlier version.
+    process: Option<u32>,
     listeners: Option<AdoptedListeners>,
     pages: Vec<TcpListener>,
+    /// The watch of its messages, after it has released the data directory.
+    watch: Option<WithdrawalWatch>,
 }
 
 /// The sockets of the main thread and of the HTTP thread of the running server.
@@ -192,8 +214,9 @@ pub(crate) fn request(config: &Config) -> Result<(Vec<TakenSocket>, TakenOver), 
     match control {
         Some(control) if offer.sockets == sockets.len() => {
             let listeners = Some(AdoptedListeners { control, own, secure });
-            let cedes = offer.cedes;
-            Ok((sockets, TakenOver { stream, cedes, listeners, pages }))
+            let Offer { cedes, process, .. } = offer;
+            let watch = None;
+            Ok((sockets, TakenOver { stream, cedes, process, listeners, pages, watch }))
         }
         _ => Err(TakeOverError::Refused("its sockets are incomplete".to_owned())),
     }
@@ -253,7 +276,28 @@ impl TakenOver {
         ownership::begin(directory, STEP).map_err(|error| match error {
             LockError::Held => TakeOverError::Refused("it still owns its directory".to_owned()),
             LockError::System(path, error) => TakeOverError::Lock(path, error),
-        })
+        })?;
+        // Zones may take long to sign. The lock is free again as soon as this process has ended.
+        let end = || {
+            crate::log::write_last_line(&format!("avocet: {}", TakeOverError::Withdrawn));
+            std::process::exit(1)
+        };
+        self.stream.set_read_timeout(None)?;
+        self.watch = Some(WithdrawalWatch::start(self.stream.try_clone()?, end)?);
+        Ok(())
+    }
+
+    /// Returns normally if the running server was killed.
+    fn check_killed(&self, error: &io::Error) -> Result<(), TakeOverError> {
+        let began = Instant::now();
+        while self.process.is_some_and(is_running) {
+            if began.elapsed() > STEP {
+                return Err(TakeOverError::Dropped);
+            }
+            thread::park_timeout(LOOK_AGAIN);
+        }
+        tracing::warn!("the running avocet ended during the take-over: {error}");
+        Ok(())
     }
 
     fn request_release(&mut self) -> Result<(), TakeOverError> {
@@ -266,11 +310,7 @@ impl TakenOver {
                 Err(OfferError::Refused(reason)) => Err(TakeOverError::Refused(reason)),
                 _ => Err(io::Error::from(io::ErrorKind::InvalidData).into()),
             },
-            // The running server may have been killed: the lock shows this.
-            Err(error) => {
-                tracing::warn!("the running avocet does not answer: {error}");
-                Ok(())
-            }
+            Err(error) => self.check_killed(&error),
         }
     }
 
@@ -280,15 +320,64 @@ impl TakenOver {
     /// # Errors
     /// The running server has stopped waiting, and continues to serve.
     pub(crate) fn confirm(mut self) -> Result<(), TakeOverError> {
+        let watch = self.watch.take();
+        if let Some(watch) = &watch {
+            watch.stop();
+        }
         if let Err(error) = self.stream.write_all(READY) {
-            self.stream.set_read_timeout(Some(STEP))?;
-            if read_line(&mut self.stream).is_ok_and(|line| line == WITHDRAWN) {
+            if watch.is_some_and(|watch| watch.heard.recv_timeout(STEP) == Ok(Heard::Withdrawn)) {
                 return Err(TakeOverError::Withdrawn);
             }
-            tracing::warn!("the running avocet ended during the take-over: {error}");
+            self.check_killed(&error)?;
         }
         ownership::commit();
         Ok(())
+    }
+}
+
+/// Returns whether a process runs. One that has ended and that nobody has waited for does not.
+fn is_running(process: u32) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    let state = state.ok().and_then(|text| text.rsplit_once(')')?.1.trim_start().chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// What the running server says after it has released the data directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Heard {
+    /// It has stopped waiting.
+    Withdrawn,
+    /// The connection has ended.
+    End,
+}
+
+/// A thread that ends this process as soon as the running server has stopped waiting for it.
+struct WithdrawalWatch {
+    /// Whether this process has reported that it is ready, so that it must not end.
+    is_ready: Arc<Mutex<bool>>,
+    heard: Receiver<Heard>,
+}
+
+impl WithdrawalWatch {
+    /// Starts the thread, which calls `end` if the running server withdraws before [`Self::stop`].
+    fn start(mut stream: UnixStream, end: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+        let is_ready = Arc::new(Mutex::new(false));
+        let (sender, heard) = channel();
+        let seen = is_ready.clone();
+        thread::Builder::new().name("take-over".to_owned()).spawn(move || {
+            let is_withdrawn = read_line(&mut stream).is_ok_and(|line| line == WITHDRAWN);
+            if is_withdrawn && !*seen.lock().unwrap_or_else(PoisonError::into_inner) {
+                end();
+            }
+            // This process may be ready, and no longer interested.
+            let _ = sender.send(if is_withdrawn { Heard::Withdrawn } else { Heard::End });
+        })?;
+        Ok(Self { is_ready, heard })
+    }
+
+    /// Lets the thread only report what it hears.
+    fn stop(&self) {
+        *self.is_ready.lock().unwrap_or_else(PoisonError::into_inner) = true;
     }
 }
 
@@ -329,7 +418,8 @@ impl Successor {
     ) -> io::Result<Self> {
         stream.set_write_timeout(Some(STEP))?;
         let Handed { listening, control, http } = handed;
-        let offer = Offer { sockets: listening.0.len(), cedes: true };
+        let process = Some(std::process::id());
+        let offer = Offer { sockets: listening.0.len(), cedes: true, process };
         stream.write_all(offer.line().as_bytes())?;
         let mut fds: Vec<(&[u8], BorrowedFd<'_>)> = vec![(CONTROL, control.as_fd())];
         fds.extend(http);
@@ -401,5 +491,54 @@ impl Successor {
     /// Returns whether the new process has taken too long.
     pub(super) fn is_overdue(&self, now: Moment) -> bool {
         now.secs() >= self.deadline_secs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken_over(process: u32) -> (TakenOver, UnixStream) {
+        let (stream, running) = UnixStream::pair().unwrap();
+        let (listeners, pages) = (None, Vec::new());
+        let process = Some(process);
+        (TakenOver { stream, cedes: true, process, listeners, pages, watch: None }, running)
+    }
+
+    #[test]
+    fn a_server_that_ends_the_connection_was_killed_only_if_its_process_is_gone() {
+        let (mut taken, running) = taken_over(std::process::id());
+        drop(running);
+        assert!(matches!(taken.request_release(), Err(TakeOverError::Dropped)));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        // The process ends, and nobody has waited for it yet.
+        let (mut taken, running) = taken_over(child.id());
+        drop(running);
+        taken.request_release().unwrap();
+        child.wait().unwrap();
+        assert!(!is_running(child.id()));
+    }
+
+    #[test]
+    fn a_process_ends_at_once_if_the_running_server_withdraws_before_it_is_ready() {
+        let watched = || {
+            let (new, running) = UnixStream::pair().unwrap();
+            let (ended, has_ended) = channel();
+            let watch = WithdrawalWatch::start(new, move || ended.send(()).unwrap()).unwrap();
+            (watch, running, has_ended)
+        };
+        let (watch, mut running, has_ended) = watched();
+        running.write_all(WITHDRAWN).unwrap();
+        has_ended.recv().unwrap();
+        assert_eq!(watch.heard.recv(), Ok(Heard::Withdrawn));
+        let (watch, mut running, has_ended) = watched();
+        watch.stop();
+        running.write_all(WITHDRAWN).unwrap();
+        assert_eq!(watch.heard.recv(), Ok(Heard::Withdrawn));
+        assert!(has_ended.recv().is_err(), "it is ready, and goes on");
+        let (watch, running, has_ended) = watched();
+        drop(running);
+        assert_eq!(watch.heard.recv(), Ok(Heard::End));
+        assert!(has_ended.recv().is_err(), "the other process was killed");
     }
 }
