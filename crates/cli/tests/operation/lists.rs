@@ -309,7 +309,7 @@ fn lists_follow_the_configuration() {
 }
 
 #[test]
-fn a_list_that_asks_for_endless_work_lets_names_pass_and_is_counted() {
+fn a_list_that_asks_for_endless_work_blocks_such_names_and_is_counted() {
     let hostile: String =
         (0..80).map(|number| format!("aaa[a-z.]{{0,{}}}[0-9]\n", 100 + number)).collect();
     let every = "||*^$client=~zz\n||x.example^$popup\n".to_owned();
@@ -325,10 +325,9 @@ fn a_list_that_asks_for_endless_work_lets_names_pass_and_is_counted() {
     refresh(&site, &[]);
     let label = "a".repeat(60);
     let long = format!("{label}.{label}.{label}.{}", "a".repeat(50));
-    assert_eq!(
-        (site.ask(&long).0, site.ask(&format!("own7.{long}")).0),
-        (ADDRESS.into(), BLOCKED.into())
-    );
+    // The response has no records.
+    assert_eq!(site.ask_any(&long), (0x8180, 0));
+    assert_eq!(site.ask(&format!("own7.{long}")).0, BLOCKED);
     assert_eq!(
         (site.ask("www.example").0, site.ask("own.example").0),
         (ADDRESS.into(), BLOCKED.into())

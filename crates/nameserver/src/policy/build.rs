@@ -376,6 +376,7 @@ fn notes(
     let nothing = || -> Note { (Ede::FILTERED, "".into()) };
     let mut notes: Vec<Note> = vec![(Ede::BLOCKED, "private address for a public name".into())];
     notes.push((Ede::BLOCKED, "too many addresses or names in the answer".into()));
+    notes.push((Ede::BLOCKED, "the lists take too much work for this name".into()));
     debug_assert_eq!(notes.len() + 1, FIRST_LIST_NOTE);
     notes.extend(
         config.lists.iter().map(|list| (Ede::FILTERED, format!("list {}", list.name).into())),

@@ -91,9 +91,8 @@ impl Counts {
     fn add_cut_short(&self, look_ups: u64) {
         if self.cut_short.fetch_add(look_ups, Ordering::Relaxed) == 0 {
             tracing::warn!(
-                "a list lookup reached the work limit of a query: the remaining patterns and \
-                 lines have no effect on such names (avocet_list_lookups_cut_short_total counts \
-                 them)"
+                "a list lookup reached the work limit of a query: such names are blocked \
+                 (avocet_list_lookups_cut_short_total counts them)"
             );
         }
     }

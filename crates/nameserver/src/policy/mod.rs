@@ -21,11 +21,13 @@ mod meanwhile;
 mod names;
 mod names_wanted;
 mod noted;
+mod rules_on_lists;
 mod ruling;
 mod stand_ins;
 mod verdict;
 mod zones;
 
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -156,6 +158,9 @@ pub struct Scratch {
     /// The rules of `noted` that match only with the answer.
     noted_later: Vec<RuleId>,
     held: counts::PendingCounts,
+    /// Whether a rule has tested a list of which too little was read, so that the list may have the
+    /// name.
+    is_undecided: Cell<bool>,
     tokens: Tokens,
 }
 

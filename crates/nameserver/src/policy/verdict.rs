@@ -1,5 +1,6 @@
 //! The verdicts of the policy on a question and on an answer.
 
+use std::cell::Cell;
 use std::net::IpAddr;
 
 use avocet_policy::list::{self, Decision, ListId, ListSet, Rewrite};
@@ -11,6 +12,7 @@ use avocet_policy::rule::{
 use avocet_resolver::NameServers;
 use avocet_wire::{Class, FoldedName, NameBuf, Rcode, Rtype};
 
+use super::counts::PendingCounts;
 use super::names::AnswerTargets;
 use super::ruling::{
     AnswerRuling, AnswerVerdict, Decider, Made, QuestionRuling, QuestionVerdict, Validity,
@@ -25,9 +27,11 @@ use crate::query::decision::Stage;
 /// reason; see [`Policy::notes`].
 pub(super) const REBINDING_NOTE: u16 = 1;
 /// The note of an answer that has more names or addresses than the policy examines.
-const UNREAD_NOTE: u16 = 2;
+pub(super) const UNREAD_NOTE: u16 = 2;
+/// The note of a name for which the look-up in lists reached the limit on the work of a question.
+pub(super) const UNDECIDED_NOTE: u16 = 3;
 /// The note (index of the reason) of the first list.
-pub(super) const FIRST_LIST_NOTE: usize = 3;
+pub(super) const FIRST_LIST_NOTE: usize = 4;
 /// The note (index of the reason) of the first kind of triggers of the first policy zone.
 pub(super) const FIRST_ZONE_NOTE: usize = FIRST_LIST_NOTE + list::MAX_LISTS;
 /// The note (index of the reason) of the first rule.
@@ -41,6 +45,8 @@ struct Rooms<'a> {
     hours: &'a Hours,
     named_lists: &'a mut list::Scratch,
     noted: &'a mut Vec<RuleId>,
+    /// Set if a rule tests a list of which too little was read.
+    is_undecided: &'a Cell<bool>,
 }
 
 impl Scratch {
@@ -78,6 +84,7 @@ impl Policy {
         let verdict = self.decide(asked, moment, scratch);
         scratch.held.note(&scratch.noted, verdict.decided);
         let (validity, decided) = (Validity::of(&verdict, moment), verdict.decided);
+        let is_undecided = self.is_undecided(&verdict, scratch);
         for &id in &scratch.noted {
             if let Some(over) = self.over_limit(id, asked, moment, scratch.tokens) {
                 let limited = match over {
@@ -88,6 +95,10 @@ impl Policy {
                 let (by, note) = (Decider::Rule, rule_note(id));
                 return QuestionRuling { verdict: limited, by, validity, note };
             }
+        }
+        if is_undecided {
+            let verdict = QuestionVerdict::Answer(self.unread(UNDECIDED_NOTE, validity));
+            return QuestionRuling { verdict, by: Decider::Rule, validity, note: UNDECIDED_NOTE };
         }
         match decided {
             None if verdict.lifted.is_some() => {
@@ -139,9 +150,8 @@ impl Policy {
                 return AnswerRuling { verdict, note };
             }
         }
-        if scratch.found.is_cut && self.reads_all_of(asked, &verdict) {
-            let made = self.blocked((self.block_form(), None), (UNREAD_NOTE, validity));
-            return Made { form: Form::Nodata, ..made }.in_place_of_an_answer();
+        if let Some(note) = self.unread_note(asked, &verdict, scratch) {
+            return self.unread(note, validity).in_place_of_an_answer();
         }
         let (ttl_secs, forward) = (self.ttl_bounds(&scratch.noted), self.servers_of(&before));
         let passes = AnswerVerdict::Pass { validity, ttl_secs, forward };
@@ -208,14 +218,6 @@ impl Policy {
         Some(self.by_zone(fired, asked, (Validity::of(&verdict, moment), &mut scratch.held)))
     }
 
-    /// Returns whether the verdict holds only if all of the answer was examined.
-    fn reads_all_of(&self, asked: &Asked<'_>, verdict: &Verdict) -> bool {
-        let is_open = verdict.decided.is_none();
-        let is_filtered =
-            self.program.reads_answers() || (is_open && self.lists_for(asked).is_some());
-        (is_filtered && verdict.lifted.is_none()) || (is_open && self.rebinding.is_some())
-    }
-
     /// Returns the verdict of the rules on a question. The matching rules that do not decide are in
     /// `scratch.noted`.
     pub(super) fn decide(
@@ -224,15 +226,16 @@ impl Policy {
         moment: Moment,
         scratch: &mut Scratch,
     ) -> Verdict {
-        let Scratch { hours, named_lists, noted, .. } = scratch;
-        self.decide_in(asked, moment, Rooms { hours, named_lists, noted })
+        let Scratch { hours, named_lists, noted, is_undecided, .. } = scratch;
+        is_undecided.set(false);
+        self.decide_in(asked, moment, Rooms { hours, named_lists, noted, is_undecided })
     }
 
     fn decide_in(
         &self,
         asked: &Asked<'_>,
         moment: Moment,
-        Rooms { hours, named_lists, noted }: Rooms<'_>,
+        Rooms { hours, named_lists, noted, is_undecided }: Rooms<'_>,
     ) -> Verdict {
         let question = to_rules(asked, moment);
         match self.lists.as_ref().filter(|_| self.asks_for_lists) {
@@ -241,10 +244,14 @@ impl Policy {
                 let found =
                     lists.lookup(self.to_lists(asked, &asked.qname), &ListSet::ALL, named_lists);
                 let on_list = |wanted: rule::ListId| {
-                    found.matches().any(|one| self.is_on(&one, wanted))
+                    let is_on = found.matches().any(|one| self.is_on(&one, wanted))
                         || self
                             .zones_naming(&asked.qname)
-                            .any(|place| place == usize::from(wanted.0))
+                            .any(|place| place == usize::from(wanted.0));
+                    if !is_on && found.is_incomplete() {
+                        is_undecided.set(true);
+                    }
+                    is_on
                 };
                 self.decide_with((&question, None), hours, &on_list, noted)
             }
@@ -267,13 +274,13 @@ impl Policy {
         }
         for name in &found.names {
             let asked = Asked { qname: name.view(), ..*asked };
-            let verdict = self.decide_in(
-                &asked,
-                moment,
-                Rooms { hours, named_lists, noted: &mut Vec::new() },
-            );
+            // Without a whole look-up, the name is free only if a list is found to have it.
+            let (noted, is_undecided) = (&mut Vec::new(), &Cell::default());
+            let rooms = Rooms { hours, named_lists, noted, is_undecided };
+            let verdict = self.decide_in(&asked, moment, rooms);
             let rule = verdict.decided.and_then(|id| self.program.rule(id));
-            found.freed.push(rule.is_some_and(|rule| matches!(rule.action, Action::Allow)));
+            let is_free = rule.is_some_and(|rule| matches!(rule.action, Action::Allow));
+            found.freed.push(is_free && !is_undecided.get());
             until = until.min(verdict.valid_until);
         }
         until
@@ -281,7 +288,7 @@ impl Policy {
 
     /// Evaluates the rules on a question, or on its answer after the verdict on the question.
     /// `noted` receives all matching rules that do not decide.
-    fn decide_with(
+    pub(super) fn decide_with(
         &self,
         (question, after): (&rule::RuleQuestion<'_>, Option<(&Answer<'_>, &Verdict)>),
         hours: &Hours,
@@ -312,55 +319,6 @@ impl Policy {
             noted.clear();
             noted.extend_from_slice(verdict.noted());
         }
-        verdict
-    }
-
-    pub(super) fn decide_answer(
-        &self,
-        asked: &Asked<'_>,
-        before: &Verdict,
-        moment: Moment,
-        scratch: &mut Scratch,
-    ) -> Verdict {
-        let question = to_rules(asked, moment);
-        let Scratch { found, hours, named_lists, noted, noted_later, .. } = scratch;
-        let names: Vec<&[u8]> = found.names.iter().map(|name| name.wire()).collect();
-        let judged: Vec<&[u8]> = found.judged().map(|name| name.wire()).collect();
-        let answer = Answer {
-            addresses: &found.addresses,
-            names: &names,
-            judged: &judged,
-            countries: &found.countries,
-        };
-        let mut on = [ListSet::EMPTY; 2];
-        if self.asks_for_lists
-            && let Some(lists) = &self.lists
-        {
-            for (place, name) in
-                [asked.qname.wire()].into_iter().chain(judged.iter().copied()).enumerate()
-            {
-                let question = self.to_lists(asked, name);
-                let found = match place {
-                    0 => lists.lookup(question, &ListSet::ALL, named_lists),
-                    _ => lists.lookup_behind(question, &ListSet::ALL, named_lists),
-                };
-                let naming = found.matches().filter(names_it);
-                let places = naming.filter_map(|one| self.place_of(one.list).and_then(ListId::at));
-                let places = places.chain(self.zones_naming(name).filter_map(ListId::at));
-                places.for_each(|list| on[place.min(1)].insert(list));
-            }
-        }
-        noted_later.clone_from(noted);
-        let verdict =
-            self.decide_with((&question, Some((&answer, before))), hours, &Naming { on }, noted);
-        // The following lines leave in `noted_later` the rules that match only with the answer.
-        let of_question = noted_later.len();
-        for id in noted.iter() {
-            if !noted_later[..of_question].contains(id) {
-                noted_later.push(*id);
-            }
-        }
-        noted_later.drain(..of_question);
         verdict
     }
 
@@ -485,6 +443,23 @@ impl Policy {
         let question = self.to_lists(asked, &asked.qname);
         let rest = self.rest(in_force, |all| lists.lookup(question, all, scratch).decision());
         let found = lists.lookup(question, rest.as_ref().unwrap_or(in_force), scratch);
+        let is_undecided = found.is_incomplete() && found.decision() == Decision::None;
+        let verdict = self.by_found(&found, asked, (validity, held));
+        match verdict {
+            QuestionVerdict::Pass if is_undecided => {
+                QuestionVerdict::Answer(self.unread(UNDECIDED_NOTE, validity))
+            }
+            verdict => verdict,
+        }
+    }
+
+    #[inline(always)]
+    fn by_found(
+        &self,
+        found: &list::Found<'_>,
+        asked: &Asked<'_>,
+        (validity, held): (Validity, &mut PendingCounts),
+    ) -> QuestionVerdict<'_> {
         if let Some(fired) = self.zone_at_question(asked)
             && found.decision() != Decision::Allowed
             && self.goes_first(&fired.found, found.deciding().map(|one| one.list))
@@ -530,11 +505,13 @@ impl Policy {
         if self.is_allowed(asked, scratch) {
             return None;
         }
+        let mut is_undecided = false;
         for name in found.judged() {
             let question = self.to_lists(asked, name.wire());
             let look = |all: &_| lists.lookup_behind(question, all, scratch).decision();
             let rest = self.rest(in_force, look);
             let behind = lists.lookup_behind(question, rest.as_ref().unwrap_or(in_force), scratch);
+            is_undecided |= behind.is_incomplete() && behind.decision() == Decision::None;
             let form = match behind.decision() {
                 // An allowed name does not allow the other names of the answer.
                 Decision::None | Decision::Allowed => continue,
@@ -546,7 +523,10 @@ impl Policy {
             let list = behind.deciding()?.list;
             return Some((self.blocked((form, None), (self.list_note(list), validity)), list));
         }
-        None
+        // No policy zone comes before the first list, so that none lets the name pass.
+        is_undecided
+            .then(|| Some((self.unread(UNDECIDED_NOTE, validity), ListId::at(0)?)))
+            .flatten()
     }
 
     /// Returns whether a trigger of a policy zone takes precedence over `list`. Without a list, the
@@ -581,11 +561,11 @@ impl Policy {
         (FIRST_ZONE_NOTE + found.zone * rpz::TriggerKind::ALL.len() + found.kind as usize) as u16
     }
 
-    fn block_form(&self) -> Form<'_> {
+    pub(super) fn block_form(&self) -> Form<'_> {
         to_form(self.block.answer, &self.block.addresses)
     }
 
-    fn blocked<'p>(
+    pub(super) fn blocked<'p>(
         &self,
         (form, ttl_secs): (Form<'p>, Option<u32>),
         (note, validity): (u16, Validity),
@@ -616,21 +596,6 @@ fn rule_note(id: RuleId) -> u16 {
 /// an allow list.
 pub(super) fn names_it(one: &list::Match<'_>) -> bool {
     one.effect == list::Effect::Block || one.is_of_allow_list
-}
-
-/// The lists that have the QNAME, and the lists that have a name to which the answer leads.
-struct Naming {
-    on: [ListSet; 2],
-}
-
-impl ListLookup for Naming {
-    fn contains(&self, wanted: rule::ListId) -> bool {
-        ListId::at(wanted.0.into()).is_some_and(|list| self.on.iter().any(|on| on.contains(list)))
-    }
-
-    fn contains_qname(&self, wanted: rule::ListId) -> bool {
-        ListId::at(wanted.0.into()).is_some_and(|list| self.on[0].contains(list))
-    }
 }
 
 pub(super) fn to_rules<'a>(asked: &Asked<'a>, moment: Moment) -> rule::RuleQuestion<'a> {

@@ -5,6 +5,7 @@
 mod asked;
 mod changes_of_the_policy;
 mod choices;
+mod costly_names;
 mod hosted_zones;
 mod kept;
 mod logged_decisions;

@@ -90,11 +90,14 @@ pub struct Found<'a> {
     sought: Option<Sought<'a>>,
     rank: Option<Rank>,
     deciding: Option<Match<'a>>,
+    /// Whether the limit on the work of the question left lines or patterns unread.
+    pub(super) is_incomplete: bool,
 }
 
 impl<'a> Found<'a> {
     /// An empty result.
-    pub(super) const NOTHING: Self = Self { sought: None, rank: None, deciding: None };
+    pub(super) const NOTHING: Self =
+        Self { sought: None, rank: None, deciding: None, is_incomplete: false };
 
     /// Determines the deciding match of a question.
     #[inline]
@@ -119,7 +122,15 @@ impl<'a> Found<'a> {
                 (weight, deciding) = (its, Some(one));
             }
         }
-        Self { sought: Some(sought), rank: weight.0, deciding }
+        Self { sought: Some(sought), rank: weight.0, deciding, is_incomplete: false }
+    }
+
+    /// Returns whether the limit on the work of the question left lines or patterns unread. They
+    /// may have the name.
+    #[inline]
+    #[must_use]
+    pub const fn is_incomplete(&self) -> bool {
+        self.is_incomplete
     }
 
     /// Returns the decision of the lists.

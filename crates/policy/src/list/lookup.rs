@@ -69,8 +69,7 @@ impl Scratch {
     }
 
     /// Returns how many look-ups were cut short since the last call because the lists required more
-    /// work than one question may cost. Lines and patterns that were not examined were treated as
-    /// absent.
+    /// work than one question may cost. Their results are [incomplete](Found::is_incomplete).
     #[inline]
     pub const fn take_cut_short(&mut self) -> u64 {
         self.steps.take_cut_short()
@@ -140,8 +139,8 @@ impl<B: AsRef<[u8]>> Image<B> {
         scratch.lines.clear();
         scratch.taking.clear();
         let asking = Asking { question, record, in_force };
-        // If the steps do not suffice, the remaining lines are treated as absent, and the steps
-        // record that. The lines of names are read before the costly patterns.
+        // If the steps do not suffice, the remaining lines are not read, and the steps record that.
+        // The lines of names are read before the costly patterns.
         let named =
             if scratch.hits.is_empty() { Ok(()) } else { self.read_lines(&asking, scratch) };
         if !self.patterns.is_empty() && named.is_ok() {
@@ -152,8 +151,11 @@ impl<B: AsRef<[u8]>> Image<B> {
                 let _ = self.read_lines(&asking, scratch);
             }
         }
+        let is_incomplete = scratch.steps.is_cut_short();
         if scratch.lines.is_empty() {
-            return Found::NOTHING;
+            let mut found = Found::NOTHING;
+            found.is_incomplete = is_incomplete;
+            return found;
         }
         if scratch.taking.len() > 1 {
             scratch.taking.sort_unstable();
@@ -164,7 +166,9 @@ impl<B: AsRef<[u8]>> Image<B> {
             lines: &scratch.lines,
             taking: &scratch.taking,
         };
-        if record.is_none() { Found::of(sought) } else { Found::behind(sought) }
+        let mut found = if record.is_none() { Found::of(sought) } else { Found::behind(sought) };
+        found.is_incomplete = is_incomplete;
+        found
     }
 
     fn find_patterns(&self, qname: &[u8], scratch: &mut Scratch) {

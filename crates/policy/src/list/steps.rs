@@ -2,8 +2,8 @@
 //!
 //! A step is one state of an automaton, one position at which a pattern is tried, or one line that
 //! is read. Each takes a few nanoseconds. When the steps are spent, the remaining patterns and
-//! lines are treated as absent. A hostile list can thus let names pass, as an empty list does, but
-//! cannot stall a worker.
+//! lines are not read, and the result says so. A hostile list can thus make some names undecided,
+//! but cannot stall a worker.
 
 use super::limits::{NAME_RESERVE, NAME_STEPS, QUESTION_STEPS, TRIAL_STEPS};
 
@@ -97,6 +97,11 @@ impl Steps {
             // The next pattern may need fewer steps than this one.
             if self.left == 0 { Err(Exhausted) } else { Ok(false) }
         })
+    }
+
+    /// Returns whether the look-up of the current name was cut short.
+    pub(super) const fn is_cut_short(&self) -> bool {
+        self.is_cut_short
     }
 
     /// Returns the steps that the current name has taken.
