@@ -3,6 +3,7 @@
 //! of them becomes longer.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
 
@@ -65,14 +66,21 @@ fn save(directory: &Path, switches: &Switches, now_secs: u64) -> io::Result<()> 
     replace(&directory.join(NAME), &[&serde_json::to_vec(&saved)?])
 }
 
-/// The reason why the file does not have the pauses and grants in force, if it does not.
+/// The seconds after which pauses and grants in force are saved again, with the time. If the next
+/// start is at an earlier wall time, they get that many seconds again at most.
+const SAVE_SECS: u64 = 60;
+
+/// The reason why the file does not have the pauses and grants in force, if it does not, and the
+/// wall time of the last attempt to save it.
 #[derive(Default)]
-pub(crate) struct Unsaved(Mutex<Option<String>>);
+pub(crate) struct Unsaved(Mutex<Option<String>>, AtomicU64);
 
 impl Unsaved {
     /// Saves pauses and grants. Records and returns the reason if this fails.
     fn save(&self, directory: &Path, switches: &Switches) -> Option<String> {
-        let saved = save(directory, switches, wall_secs());
+        let now_secs = wall_secs();
+        self.1.store(now_secs, Ordering::Relaxed);
+        let saved = save(directory, switches, now_secs);
         let why = saved
             .err()
             .map(|error| format!("cannot save {}: {error}", directory.join(NAME).display()));
@@ -82,6 +90,11 @@ impl Unsaved {
 
     fn why(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns whether the file must have a later time.
+    fn is_old(&self, now_secs: u64) -> bool {
+        now_secs.abs_diff(self.1.load(Ordering::Relaxed)) >= SAVE_SECS
     }
 }
 
@@ -96,11 +109,17 @@ pub(crate) fn save_again(running: &Running) -> Option<String> {
 }
 
 /// Removes the pauses and grants that have ended, also from the file: a start with an earlier clock
-/// would put them in force again.
+/// would put them in force again. For the same reason, saves those in force again after a while.
 pub(crate) fn expire(running: &Running) {
-    if running.shared.snapshot().parts.switches.have_ended(wall_secs()) {
+    let (state, now_secs) = (running.shared.snapshot(), wall_secs());
+    let switches = &state.parts.switches;
+    if switches.have_ended(now_secs) {
         // The clock was not set back: the ends stay where they are.
         end_earlier(running, 0);
+    } else if *switches != Switches::default() && running.unsaved_switches.is_old(now_secs) {
+        running.reloader.read_parts(|config, parts| {
+            running.unsaved_switches.save(&config.data.directory, &parts.switches)
+        });
     }
 }
 
@@ -237,6 +256,25 @@ fn check_scope(policy: &PolicyConfig, scope: &Scope) -> Result<(), ControlError>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn switches_in_force_are_saved_again_after_a_while() {
+        let directory =
+            std::env::temp_dir().join(format!("avocet-switches-again-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let now_secs = wall_secs();
+        let pause = Pause { scope: Scope::All, until: now_secs + 3_600 };
+        let switches = Switches { pauses: vec![pause], grants: Vec::new() };
+        let unsaved = Unsaved::default();
+        // The server has just started.
+        assert!(unsaved.is_old(now_secs));
+        assert_eq!(unsaved.save(&directory, &switches), None);
+        assert!(!unsaved.is_old(now_secs) && unsaved.is_old(now_secs + 3 * SAVE_SECS));
+        // A start with an earlier clock leaves the time that was left when they were saved.
+        let left = load(&directory, now_secs - 10_000).pauses[0].until - (now_secs - 10_000);
+        assert!((3_590..=3_600).contains(&left), "{left}");
+        fs::remove_dir_all(&directory).unwrap();
+    }
 
     #[test]
     fn switches_come_back_without_those_that_ended() {

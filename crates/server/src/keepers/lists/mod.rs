@@ -33,8 +33,11 @@ const TICK: Duration = Duration::from_secs(1);
 /// Maximum number of texts that are fetched at the same time. Each may have 256 MiB, so there are
 /// only two: one can continue while the server of the other is slow.
 const MAX_PULLS: usize = 2;
-/// Time after which changed texts are compiled, even if other sources are still being fetched. Also
-/// the time for which removed lists stay in force until the lists that replace them are fetched.
+/// Time after which changed texts are compiled for the first time in a round, even if other sources
+/// are still being fetched. The time doubles with each compilation, up to [`COMPILE_AFTER`].
+const FIRST_COMPILE_AFTER: Duration = Duration::from_secs(3);
+/// Maximum time after which changed texts are compiled. Also the time for which removed lists stay
+/// in force until the lists that replace them are fetched.
 const COMPILE_AFTER: Duration = Duration::from_secs(30);
 /// Time after which a failed compilation is tried again.
 const RECOMPILE_AFTER: Duration = Duration::from_secs(60);
@@ -88,6 +91,34 @@ struct DuePulls {
     /// The names of all these lists, including those that are no longer waiting. A list that is due
     /// again waits for the next round, so that each round ends.
     names: HashSet<String>,
+}
+
+/// The texts of a round that wait for other texts, so that all are compiled together.
+struct ChangedTexts {
+    /// The time since which the first of them waits.
+    since: Option<Instant>,
+    /// The time for which it waits.
+    wait: Duration,
+}
+
+impl ChangedTexts {
+    const NONE: Self = Self { since: None, wait: FIRST_COMPILE_AFTER };
+
+    /// Notes that a text changed.
+    fn note(&mut self, now: Instant) {
+        self.since.get_or_insert(now);
+    }
+
+    /// Returns whether texts have changed and still wait.
+    fn wait_at(&self, now: Instant) -> bool {
+        self.since.is_some_and(|since| now.duration_since(since) < self.wait)
+    }
+
+    /// Notes a compilation. Each costs as much as all lists together, so the next texts wait
+    /// longer.
+    fn compiled(&mut self) {
+        *self = Self { since: None, wait: (2 * self.wait).min(COMPILE_AFTER) };
+    }
 }
 
 /// The results of attempts by the name of the list.
@@ -230,8 +261,8 @@ impl Work {
         let running = self.running.clone();
         let (ended, ends) = mpsc::channel();
         // A changed file must not wait for servers.
-        let mut changed_since = None;
-        self.go_on(&mut changed_since, outcomes);
+        let mut changed = ChangedTexts::NONE;
+        self.go_on(&mut changed, outcomes);
         let mut went_on = Instant::now();
         thread::scope(|scope| {
             let mut numbers = 0..;
@@ -267,12 +298,12 @@ impl Work {
                     let pulled = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
                     let outcome = self.take(&list, pulled);
                     if outcome == Ok(TextChange::Changed) {
-                        changed_since.get_or_insert_with(Instant::now);
+                        changed.note(Instant::now());
                     }
                     outcomes.insert(list.name, outcome);
                 }
                 if went_on.elapsed() >= TICK {
-                    self.go_on(&mut changed_since, outcomes);
+                    self.go_on(&mut changed, outcomes);
                     self.add_due(&running.shared.snapshot(), &[], &mut due);
                     went_on = Instant::now();
                 }
@@ -282,19 +313,18 @@ impl Work {
 
     /// Does the work that must not wait for texts of other servers. `outcomes` are the results of
     /// this round.
-    fn go_on(&mut self, changed_since: &mut Option<Instant>, outcomes: &Outcomes) {
+    fn go_on(&mut self, changed: &mut ChangedTexts, outcomes: &Outcomes) {
         self.geo.look(&self.running);
         let state = self.running.shared.snapshot();
         let has_new_file =
             self.look_at_files(&state, &[]).values().any(|one| *one == Ok(TextChange::Changed));
-        // Without `changed_since`, the change is in a file, or in a text of an earlier round.
-        let waits = self.pending == Pending::Changed
-            && !has_new_file
-            && changed_since.is_some_and(|since| since.elapsed() < COMPILE_AFTER);
+        // A change in a file, or in a text of an earlier round, does not wait.
+        let waits =
+            self.pending == Pending::Changed && !has_new_file && changed.wait_at(Instant::now());
         let waits_for_new = self.waits_for_new_text(&state, outcomes);
         if !waits && !waits_for_new && self.wants_image(&state) {
             self.make_image(&state);
-            *changed_since = None;
+            changed.compiled();
         }
     }
 
@@ -559,4 +589,22 @@ impl Drop for PullEnd {
 fn answer(order: &Order, outcome: RefreshResult) {
     // The receiver may have been dropped.
     let _ = order.reply.send(outcome);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_arrived_wait_for_slow_servers_for_seconds_and_longer_after_each_compilation() {
+        let (mut changed, began) = (ChangedTexts::NONE, Instant::now());
+        assert!(!changed.wait_at(began));
+        for secs in [3, 6, 12, 24, 30, 30] {
+            changed.note(began);
+            changed.note(began + Duration::from_secs(1));
+            assert!(changed.wait_at(began + Duration::from_secs(secs - 1)), "{secs}");
+            assert!(!changed.wait_at(began + Duration::from_secs(secs)), "{secs}");
+            changed.compiled();
+        }
+    }
 }
