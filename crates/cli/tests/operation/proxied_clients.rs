@@ -220,7 +220,8 @@ fn the_clients_of_an_ipv6_network_do_not_take_the_connections_of_others() {
         "[[listener]]\nname = \"behind\"\nlisten = [\"{behind}\"]\n\
          allow = [\"192.0.2.0/24\", \"2001:db8::/32\"]\nproxy-protocol-from = [\"127.0.0.1\"]\n"
     );
-    let keys = "workers = 1\ntcp-connections = 8\ntcp-idle-ms = 60000";
+    let keys = "workers = 1\ntcp-connections = 8\ntcp-connections-per-client = 4\n\
+                tcp-idle-ms = 60000";
     site.configure(upstream.addr, keys, &rest);
     let _server = site.start();
     let begin = |header: &str| {
