@@ -490,7 +490,7 @@ mod tests {
 
     #[test]
     fn a_delegation_gets_no_dname_record() {
-        let text = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nd NS ns.other.\n\
+        let text = "$TTL 60\n@ SOA ns.other. h 1 2 3 4 5\n@ NS ns.other.\nd NS ns.other.\n\
                     r DNAME other.\n";
         let present = ["d.example. 60 NS ns.other.", "r.example. 60 DNAME other."];
         let check = |line: Line<'_>, expected: &[&str]| {

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::server::free_port;
-use super::{Ask, Directory, Reply, Udp, until};
+use super::{Ask, Directory, Reply, Tcp, Udp, until};
 
 /// Retries with other ports, for the case that another process took one.
 const STARTS: usize = 5;
@@ -166,7 +166,8 @@ impl Peer {
             let client = Udp::to(self.addr);
             client.send(probe);
             let reply = Reply::read(&client.receive(Duration::from_millis(100))?);
-            (reply.header.counts[1] == 1).then_some(true)
+            // Some peers listen on TCP after they have answered over UDP.
+            (reply.header.counts[1] == 1 && Tcp::try_to(self.addr).is_ok()).then_some(true)
         })
     }
 }
