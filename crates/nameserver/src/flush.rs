@@ -34,8 +34,8 @@ impl NameServer {
     /// removes the zones that have such a name as a name server, or are delegated at such a name,
     /// with all names below. Returns the number of removed entries.
     ///
-    /// The number of times that the cache is read does not depend on the number of names with
-    /// [`FlushExtent::Tree`]: see [`MAX_ZONES`].
+    /// With more than 16 zones to remove, removes everything: the number of times that the cache is
+    /// read does not grow with the number of names.
     pub fn flush_rrsets(&self, names: &[FoldedName<'_>], extent: FlushExtent) -> usize {
         let (names, trees) = match extent {
             FlushExtent::Name => (names, &[][..]),
@@ -49,8 +49,8 @@ impl NameServer {
         removed + trees.iter().map(|tree| self.rrsets.flush(tree.view())).sum::<usize>()
     }
 
-    /// Removes the failures of resolution at and below these names. If there are more than
-    /// [`MAX_ZONES`], removes all failures, which are forgotten within minutes anyway.
+    /// Removes the failures of resolution at and below these names. If there are more than 16
+    /// names, removes all failures, which are forgotten within minutes anyway.
     pub fn flush_failures(&self, names: &[FoldedName<'_>]) {
         match names.len() {
             0..=MAX_ZONES => names.iter().for_each(|name| self.failures.flush(*name)),
