@@ -1,4 +1,5 @@
-//! `avocet why --at` for people: the past decision, and its differences from the present one.
+//! The readable output of `avocet why --at`: the past decision, and its differences from the
+//! present one.
 
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
-//! `avocet why` and `avocet query +trace` for people: the policy's verdict, a trace as a tree, and
-//! the answer.
+//! The readable output of `avocet why` and `avocet query +trace`: the policy's verdict, a trace as
+//! a tree, and the answer.
 
 use std::fmt::Write;
 

@@ -70,7 +70,7 @@ impl<'a> TransferStream<'a> {
         while both.conn.is_handshaking() {
             both.conn.complete_io(&mut both.sock).map_err(handshake_error)?;
         }
-        // RFC 9103 §8.1. A server without ALPN support chooses no protocol.
+        // RFC 9103 §7.1. A server without ALPN support chooses no protocol.
         if both.conn.alpn_protocol().is_some_and(|chosen| chosen != ALPN_DOT) {
             return Err(ConnectError::Tls("it speaks another protocol than DNS".to_owned()));
         }
@@ -140,8 +140,8 @@ impl Write for BoundedStream<'_> {
     }
 }
 
-/// Replaces the system's error for a timeout, "resource temporarily unavailable", by the text that
-/// the primary did not answer.
+/// Replaces the system's error for a timeout, "resource temporarily unavailable", with the text
+/// that the primary did not answer.
 fn named(error: io::Error, patience: Duration) -> io::Error {
     if error.kind() != ErrorKind::WouldBlock {
         return error;

@@ -80,7 +80,7 @@ pub fn client_showing(
 }
 
 /// Returns the configuration of [`client_showing`] for TLS 1.3 only, as zone transfers require it
-/// (RFC 9103 §7.1).
+/// (RFC 9103 §7.2).
 ///
 /// # Errors
 /// There is no authority.

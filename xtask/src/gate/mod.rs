@@ -18,8 +18,8 @@ use baseline::{Baseline, Verdict};
 const KEPT: &str = "bench/baseline/instructions.toml";
 /// The package with the operations; see bench/micro/src/main.rs.
 const PACKAGE: &str = "avocet-bench-micro";
-/// The function whose calls are counted, each in its own file. Callgrind accepts no pattern for
-/// this name.
+/// The function that runs one operation. Callgrind writes the counts of each call to a separate
+/// file. The name must be complete, because callgrind accepts no pattern here.
 const COUNTED: &str = "avocet_bench_micro::count::counted_operation";
 /// Number of repetitions of an operation in one count. It is large enough to average over hash
 /// tables with random keys.

@@ -106,7 +106,7 @@ pub struct Client<'c> {
     pub ip: IpAddr,
     /// The transport over which the query arrived.
     pub transport: Transport,
-    /// Whether the connection has TLS 1.2, which is too old for transfers (RFC 9103 §7.1).
+    /// Whether the connection has TLS 1.2, which is too old for transfers (RFC 9103 §7.2).
     pub is_tls12: bool,
     /// The address at which the query arrived.
     pub entrance: Entrance,

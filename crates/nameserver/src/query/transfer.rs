@@ -50,7 +50,7 @@ fn begin(
     let apex = query.key.qname().wire();
     let key = cx.scratch.signer();
     let key = key.as_ref().map(|key| key.name().wire());
-    // TLS 1.3 or later is required (RFC 9103 §7.1).
+    // TLS 1.3 or later is required (RFC 9103 §7.2).
     let is_encrypted = client.transport == Transport::Tls && !client.is_tls12;
     let asking = TransferClient { ip: client.ip, key, is_encrypted };
     let zones = cx.state.zones_of(query.profile);

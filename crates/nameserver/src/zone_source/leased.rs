@@ -39,8 +39,8 @@ impl ZoneProvider for LeasedNames {
         for Neighbour { address, mac, name } in devices_at(&text.leases, self.now_secs) {
             let Some(name) = name.as_deref().and_then(label_of) else { continue };
             let leased = names.entry((name, address.is_ipv4())).or_default();
-            // If two devices have the same name, the device with the higher hardware address gets
-            // it.
+            // The leases are in the order of their addresses. If several devices have the same
+            // name, the device with the highest address gets it.
             if leased.mac != mac {
                 leased.addresses.clear();
             }

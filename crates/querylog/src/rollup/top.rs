@@ -1,11 +1,11 @@
 //! The most frequent texts of a stream, in limited memory, and the possible error of their counts.
 //!
-//! The method is that of *space saving*, with evictions in batches: a table holds up to twice the
-//! texts that it keeps. When it is full, the rarer half is dropped, and the count of the most
-//! frequent dropped text becomes the *floor*. A text that arrives later may be one that was
-//! dropped, so its count begins at the floor, which is its error. For each text, `count - error <=
-//! true count <= count`, and a text that is absent occurred at most `floor` times. The floor is at
-//! most the sum of all counts divided by the number of texts kept.
+//! The method is *space saving* with evictions in batches. The table grows to twice the number of
+//! texts to keep. Then the rarer half is dropped, and the count of the most frequent dropped text
+//! becomes the *floor*. A text that arrives later may be one that was dropped, so its count begins
+//! at the floor, which is also its error. For each text, `count - error <= true count <= count`. A
+//! text that is absent occurred at most `floor` times. The floor is at most the sum of all counts
+//! divided by the number of texts to keep.
 
 use std::collections::HashMap;
 
@@ -128,7 +128,7 @@ impl Top {
         texts
     }
 
-    /// Returns how often a text that is absent may have occurred at most.
+    /// Returns the maximum number of times that an absent text may have occurred.
     #[must_use]
     pub fn floor(&self) -> u64 {
         self.floor

@@ -4,7 +4,7 @@
 //! Appendix B determine all codes, and the decoder finds a symbol by the length of its code. A
 //! state machine of many kilobytes would displace other data from the processor's cache.
 
-/// Symbols: all octets, and the end of a string.
+/// Number of symbols: all octets, and the end of a string.
 const SYMBOLS: usize = 257;
 /// The symbol that ends a string. An encoder must not write it (RFC 7541 §5.2).
 const END: u16 = 256;

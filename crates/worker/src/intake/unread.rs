@@ -45,7 +45,7 @@ impl Unread {
         }
     }
 
-    /// Takes the connection that has waited longest.
+    /// Removes and returns the connection of this pace that has waited longest.
     pub(super) fn pop(&mut self, pace: Pace) -> Option<u32> {
         let slot = self.queues[pace as usize].pop_front()?;
         self.waits[slot as usize] = false;
