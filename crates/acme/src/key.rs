@@ -30,7 +30,7 @@ const SUBJECT_ALT_NAME: [u8; 3] = [0x55, 0x1d, 0x11];
 const DNS_NAME: u8 = primitive(2);
 /// The tag of an `iPAddress` among the names of a certificate.
 const IP_ADDRESS: u8 = primitive(7);
-/// Characters of a line of PEM (RFC 7468 §2).
+/// Number of characters of a line of PEM (RFC 7468 §2).
 const PEM_LINE: usize = 64;
 
 /// An error: a key cannot be used.

@@ -15,7 +15,7 @@ use crate::dry_run_args::PolicyDryRunArgs;
 use crate::error::CommandError;
 use crate::log_filter::time;
 
-/// Names that are shown for each kind of change.
+/// Number of names that are shown for each kind of change.
 const SHOWN: u64 = 20;
 
 /// Asks the running server.

@@ -19,7 +19,7 @@ const RANKINGS: [RankingKind; 10] = [
     RankingKind::Types,
     RankingKind::Rcodes,
 ];
-/// Lines of a page.
+/// Number of lines of a page.
 const PAGE: usize = 10;
 /// Longest text of the filter.
 const FILTER_MAX: usize = 64;

@@ -27,9 +27,9 @@ use crate::top_screen::{TopFocus, TopScreen};
 
 /// Maximum number of warnings that are shown.
 const WARNINGS: usize = 3;
-/// Columns of the left half of the upper part.
+/// Number of columns of the left half of the upper part.
 const LEFT: u16 = 56;
-/// Lines of the counts, of the rankings, and of the details, with their borders.
+/// Number of lines of the counts, of the rankings, and of the details, with their borders.
 const COUNTS: u16 = 6;
 const RANKINGS: u16 = 13;
 const DETAILS: u16 = 22;

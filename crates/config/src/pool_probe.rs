@@ -19,7 +19,7 @@ use super::setting::{FromText, Text};
 const INTERVAL_SECS: u32 = 10;
 /// Milliseconds after which a probe has failed.
 const TIMEOUT_MS: u32 = 2_000;
-/// Successes in a row after which a target is up, and failures after which it is down.
+/// Number of successes in a row after which a target is up, and of failures after which it is down.
 const RISE_AND_FALL: u32 = 3;
 /// Number of results that are considered.
 const WINDOW: u32 = 10;

@@ -18,9 +18,10 @@ use super::setting::{FromText, Int, Raw, Setting, Text, Value};
 /// The name of the policy that `sign = true` selects. A table with this name changes it.
 const USUAL: &str = "default";
 const DAY: u32 = 86_400;
-/// Days after which a ZSK is replaced.
+/// Number of days after which a ZSK is replaced.
 const ZSK_DAYS: u32 = 90;
-/// Days for which a signature is valid, and days before its end at which it is replaced.
+/// Number of days for which a signature is valid, and number of days before its end at which it is
+/// replaced.
 const VALIDITY_DAYS: (u32, u32) = (14, 7);
 
 /// Maximum of `propagation-secs`.

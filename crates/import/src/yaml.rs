@@ -11,7 +11,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::source::{self, Error, malformed};
 
-/// Deepest nesting of a document.
+/// Maximum nesting depth of a document.
 const MAX_NESTING: usize = 64;
 /// Maximum number of values of a document, including those repeated by aliases.
 const MAX_VALUES: usize = 2_000_000;

@@ -151,7 +151,7 @@ fn learn(
     }
 }
 
-/// An observer that ends the run if the server answers no query, and records nothing.
+/// An observer that records nothing. It ends the run if the server answers no query.
 struct Unwatched;
 
 impl Watch for Unwatched {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Nanoseconds of a tick: `/proc/PID/stat` always counts in hundredths of a second (`USER_HZ`).
 const TICK_NS: u64 = 10_000_000;
 
-/// Bytes in a kibibyte, the unit of `/proc/PID/status`.
+/// Number of bytes in a kibibyte, the unit of `/proc/PID/status`.
 const KIB: u64 = 1024;
 
 /// Processor time of all threads of a process since its start.

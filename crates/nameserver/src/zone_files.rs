@@ -306,7 +306,8 @@ impl ZoneFiles {
     }
 
     /// Reads the zones with files that have changed and then stayed the same for the configured
-    /// time. Returns whether a zone was replaced. `now_secs` is on any clock.
+    /// time, and writes the files of changed zones. Returns whether a zone was replaced. `now_secs`
+    /// may come from any clock.
     pub fn watch(&self, now_secs: u64) -> bool {
         let ids: Vec<_> = self.kept().keys().cloned().collect();
         let mut is_replaced = false;

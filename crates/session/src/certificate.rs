@@ -218,16 +218,16 @@ impl Tickets {
 pub struct ClientAuthority {
     /// The authorities that issue the client certificates.
     pub roots: Arc<RootCertStore>,
-    /// Whether clients may have no certificate.
+    /// Whether clients may connect without a certificate.
     pub absence: Absence,
 }
 
-/// Whether clients may have no certificate.
+/// Whether clients may connect without a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
-    /// Clients may have no certificate.
+    /// Clients may connect without a certificate.
     Accepted,
-    /// The handshake of a client without certificate fails.
+    /// The handshake of a client without a certificate fails.
     Refused,
 }
 

@@ -34,23 +34,23 @@
 use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
 
-/// Bytes of the length field.
+/// Number of octets of the length field.
 const PREFIX: usize = 2;
 
-/// Longest frame: length and message.
+/// Number of octets of the longest frame: length and message.
 const FRAME_MAX: usize = PREFIX + u16::MAX as usize;
 
-/// Longest incomplete frame that is copied in front of the next read, so that one read takes
-/// everything. A longer frame is completed where it is, because copying it for each segment would
-/// cost more.
+/// Number of octets of the longest incomplete frame that is copied in front of the next read, so
+/// that one read takes everything. A longer frame is completed where it is, because copying it for
+/// each segment would cost more.
 const COPIED_MAX: usize = 2048;
 
-/// Octets by which the buffer of a longer incomplete frame grows for one read, so that memory
-/// exceeds the received data by at most this much. The new octets are cleared before each read,
-/// even if a client sends only single bytes.
+/// Number of octets by which the buffer of a longer incomplete frame grows for one read, so that
+/// memory exceeds the received data by at most this much. The new octets are cleared before each
+/// read, even if a client sends only single bytes.
 const ROOM_MAX: usize = 8192;
 
-/// Capacity that a connection without pending data may keep.
+/// Number of octets of buffer that a connection without pending data may keep.
 const KEPT_CAPACITY: usize = 512;
 
 /// A read buffer, shared by all connections of a thread.

@@ -418,7 +418,7 @@ mod tests {
         assert_eq!((three.changes_since(1), three.first_sent_serial()), (None, Some(2)));
         assert_eq!(three.changes_since(2).map(<[_]>::len), Some(1));
         assert_eq!(three.changes_since(3), Some(&[][..]));
-        // A later version states itself which changes it withholds.
+        // Later versions do not inherit which changes are withheld.
         let four = || of(4).following(&three, 0);
         assert_eq!((four().changes().len(), four().first_sent_serial()), (3, Some(1)));
         assert_eq!((three.withheld_from(), four().withheld_from()), (Some(1), None));

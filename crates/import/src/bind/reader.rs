@@ -15,7 +15,7 @@ use super::statement::{Item, Statement, beside, last};
 
 /// Maximum number of elements of one list.
 const MAX_ELEMENTS: usize = 4_096;
-/// Deepest nesting of server lists that refer to each other by name.
+/// Maximum nesting depth of server lists that refer to each other by name.
 const MAX_REFERENCES: usize = 16;
 
 /// Clients that an access list admits.

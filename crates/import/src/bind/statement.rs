@@ -12,9 +12,9 @@ use crate::source::{self, Error, Files, MAX_INCLUDES, MAX_TEXT, malformed};
 
 use super::token::{BindToken, Tokens};
 
-/// Deepest nesting of blocks.
+/// Maximum nesting depth of blocks.
 const MAX_NESTING: usize = 32;
-/// Deepest nesting of files that include other files.
+/// Maximum nesting depth of files that include other files.
 const MAX_INCLUDE_NESTING: usize = 16;
 /// Maximum number of words and blocks of all files together.
 const MAX_ITEMS: usize = 4_000_000;

@@ -8,7 +8,7 @@ use avocet_wire::header::HEADER_LEN;
 use super::questions::MAX_QUERY;
 use crate::random::Random;
 
-/// Kinds of damage, see [`mangle`].
+/// Number of kinds of damage; see [`mangle`].
 const KINDS: u64 = 12;
 
 /// Writes a malformed variant of `valid` to `out`, which has room for [`MAX_QUERY`] octets, and

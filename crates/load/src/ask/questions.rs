@@ -12,7 +12,7 @@ pub(crate) const MAX_QUERY: usize = 512;
 /// Maximum number of queries. 4 million take about 300 MB.
 pub(crate) const MAX_QUESTIONS: usize = 4_000_000;
 
-/// Digits of the label that makes a name unique.
+/// Number of digits of the label that makes a name unique.
 const DIGITS: usize = 16;
 
 /// The part of a query other than its question, which all queries of a run share.

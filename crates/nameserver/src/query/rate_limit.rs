@@ -12,7 +12,7 @@ use avocet_wire::hash::HashKey;
 
 use super::addresses::AddressSet;
 
-/// Buckets in the table: 512 KiB.
+/// Number of buckets in the table, which takes 512 KiB.
 const BUCKETS: usize = 1 << 16;
 /// The capacity of a bucket, in seconds of its rate.
 const WINDOW_SECS: u64 = 2;

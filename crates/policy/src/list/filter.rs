@@ -3,7 +3,7 @@
 //! All four bits of a name are in the same word, so the test costs one memory access. With six
 //! names per word, about 3 % of the names in no list pass the filter.
 
-/// Names per word of 64 bits.
+/// Number of names per word of 64 bits.
 const NAMES_A_WORD: usize = 6;
 
 /// Returns the size in octets of a filter for this number of names.

@@ -6,10 +6,11 @@ pub(super) const MAX_TEXT: u64 = 256 << 20;
 pub(super) const MAX_LIST_LINE: usize = 4096;
 /// Number of octets of a text that are used to detect its format.
 pub(super) const DETECTED_FROM: usize = 16 << 10;
-/// Errors of a list that are kept with line and reason. Further errors are only counted.
-pub(super) const MAX_FAULTS_KEPT: usize = 100;
-/// Lines of a list without effect that are kept with line and reason. Further lines are only
+/// Maximum number of errors of a list that are kept with line and reason. Further errors are only
 /// counted.
+pub(super) const MAX_FAULTS_KEPT: usize = 100;
+/// Maximum number of lines of a list without effect that are kept with line and reason. Further
+/// lines are only counted.
 pub(super) const MAX_PASSED_OVER_KEPT: usize = 1_000;
 /// Maximum number of characters of a passed-over line that are kept.
 pub(super) const MAX_PASSED_OVER_SHOWN: usize = 100;
@@ -71,9 +72,9 @@ pub(super) const TRIAL_STEPS: u32 = 32 << 10;
 /// Maximum number of steps for all names of one question together, in addition to [`NAME_RESERVE`]:
 /// about four milliseconds.
 pub(super) const QUESTION_STEPS: u32 = 1 << 20;
-/// Steps that each name may take, regardless of earlier names: once for the lines about the name,
-/// and again for the lines of matching patterns. They suffice for a few hundred lines. Expensive
-/// names and patterns therefore cannot prevent the look-up of others.
+/// Number of steps that each name may take, regardless of earlier names: once for the lines about
+/// the name, and again for the lines of matching patterns. They suffice for a few hundred lines.
+/// Expensive names and patterns therefore cannot prevent the look-up of others.
 pub(super) const NAME_RESERVE: u32 = 4 << 10;
 /// Number of steps that each line about a name costs. Rules that test lists read the applicable
 /// lines once more.

@@ -20,15 +20,16 @@ use super::MAX_PATTERN_DEPTH;
 use super::text::TextTest;
 use crate::expression;
 
-/// Steps for all automata of a program, in addition to [`STEPS_A_PATTERN`]: a few seconds. A step
-/// takes one to six nanoseconds, because it covers up to three visits.
+/// Number of steps for all automata of a program, in addition to [`STEPS_A_PATTERN`]: a few
+/// seconds. A step takes one to six nanoseconds, because it covers up to three visits.
 const STEPS: usize = 1 << 30;
-/// Steps for each pattern: the number that a pattern like `^(.+[_.-])?ads?[0-9]*\.` takes in a full
-/// group. Many ordinary patterns therefore do not use up the steps.
+/// Number of steps for each pattern: the number that a pattern like `^(.+[_.-])?ads?[0-9]*\.` takes
+/// in a full group. Many ordinary patterns therefore do not use up the steps.
 const STEPS_A_PATTERN: usize = 1 << 20;
-/// Steps of one attempt for each pattern of the group. A group of ordinary patterns needs less.
+/// Number of steps of one attempt for each pattern of the group. A group of ordinary patterns needs
+/// less.
 const ATTEMPT_A_PATTERN: usize = 2 << 20;
-/// Minimum steps of an attempt: enough for each single pattern that is not exponential.
+/// Minimum number of steps of an attempt: enough for each single pattern that is not exponential.
 const MIN_ATTEMPT: usize = 8 << 20;
 
 /// The automaton of a group.

@@ -12,7 +12,7 @@ use super::fault::{Fault, Span};
 use super::tree::NumberTest;
 use crate::PolicyError;
 
-/// Minutes in a week.
+/// Number of minutes in a week.
 pub(super) const WEEK_MINUTES: usize = 7 * 24 * 60;
 const DAY_MINUTES: u16 = 24 * 60;
 const WEEK_SECS: i64 = WEEK_MINUTES as i64 * 60;

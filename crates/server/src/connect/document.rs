@@ -11,7 +11,7 @@ use super::{DeviceConnection, stamp};
 
 /// The port of DoT, which some clients cannot change.
 pub const TLS_PORT: u16 = 853;
-/// Modules of the quiet zone around a QR code (ISO/IEC 18004).
+/// Number of modules of the quiet zone around a QR code (ISO/IEC 18004).
 const BORDER: usize = 4;
 
 /// Returns the settings of a connection in one form, as text.

@@ -22,7 +22,7 @@ use crate::running::catalogs::moves_of;
 use crate::running::notifier::NotifyReport;
 use crate::running::{self, Running};
 
-/// Records of a page by default.
+/// Number of records of a page by default.
 const PAGE: u32 = 100;
 /// Number of octets of text that are sent together.
 const TEXT: usize = 16 << 10;

@@ -31,9 +31,9 @@ use avocet_worker::upstream_tls::UrlTls;
 
 /// Maximum number of octets of a list, decompressed.
 pub(crate) const MAX_LIST_BYTES: u64 = 256 << 20;
-/// Redirects that are followed.
+/// Maximum number of redirects that are followed.
 const MAX_REDIRECTS: u32 = 5;
-/// Addresses of a server that are tried.
+/// Maximum number of addresses of a server that are tried.
 const MAX_ADDRESSES: usize = 8;
 /// Maximum number of octets of a validator that is sent back.
 const MAX_VALIDATOR: usize = 1024;

@@ -11,7 +11,7 @@ use crate::http::h3::{goaway, response, settings, write_varint};
 use crate::http::h3_ask::request;
 use crate::http::request::{ResponseForm, Status};
 
-/// Mutations of each layer in a plain `cargo test`.
+/// Number of mutations of each layer in a plain `cargo test`.
 const MUTATIONS: u64 = 1_000;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Header blocks of HTTP/2.

@@ -14,7 +14,7 @@ use crate::{Chance, shown};
 /// Maximum number of zones. Each has up to three servers, distinguished by the last octet of their
 /// addresses.
 const MAX_ZONES: usize = 24;
-/// Levels of zones below the root.
+/// Maximum number of levels of zones below the root.
 const MAX_DEPTH: u32 = 4;
 /// The highest TTL of all sets and forged records, in seconds.
 pub(super) const MAX_TTL_SECS: u32 = 3_600;

@@ -11,8 +11,8 @@ use super::secrets::{digest_of, is_equal, random};
 
 /// Number of seconds of one step.
 const STEP_SECS: u64 = 30;
-/// Steps before and after the present one in which a code is accepted, because clocks differ and
-/// typing takes time.
+/// Number of steps before and after the present one in which a code is accepted, because clocks
+/// differ and typing takes time.
 const SKEW: u64 = 1;
 /// Number of digits of a code.
 const DIGITS: usize = 6;
