@@ -188,7 +188,8 @@ pub fn host_names(config: &Config) -> Vec<String> {
     names
 }
 
-/// Returns the names of the `[[listener]]` tables with encryption.
+/// Returns the names of the `[[listener]]` tables with an encrypted address that a client without a
+/// certificate can use.
 pub fn encrypted_listeners(config: &Config) -> Vec<String> {
     let names = config.server.listeners.iter().map(|one| &one.name);
     let is_encrypted = |name: &&String| {

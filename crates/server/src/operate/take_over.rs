@@ -287,7 +287,8 @@ impl TakenOver {
         Ok(())
     }
 
-    /// Returns normally if the running server was killed.
+    /// Waits for the end of the running server after an error of the connection. Returns an error
+    /// if the server still runs after [`STEP`].
     fn check_killed(&self, error: &io::Error) -> Result<(), TakeOverError> {
         let began = Instant::now();
         while self.process.is_some_and(is_running) {

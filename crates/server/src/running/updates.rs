@@ -116,7 +116,8 @@ impl UpdateOutcome {
     }
 }
 
-/// Applies updates together. Returns an error if the zone would then have errors.
+/// Applies updates together. Returns an error if the zone would then have errors, or could not be
+/// signed. If there are several updates, the caller then applies them one by one.
 fn attempt(
     running: &Running,
     config: &ZoneConfig,
