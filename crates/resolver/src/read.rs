@@ -245,8 +245,13 @@ impl Reply {
     }
 
     fn read_opt(&mut self, record: &RecordView<'_>) -> Result<(), Malformed> {
-        if self.has_opt || record.section != RecordSection::Additional {
+        if record.section != RecordSection::Additional {
             return Err(Malformed::Message);
+        }
+        // A reply may have one OPT record (RFC 6891 §6.1.1). Further ones are ignored, as other
+        // resolvers do, because a server that sends two may be the only one of its zone.
+        if self.has_opt {
+            return Ok(());
         }
         let edns = record.edns().map_err(|_| Malformed::Message)?;
         self.has_opt = true;

@@ -14,6 +14,7 @@ use crate::chains::Chains;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::iterate::Walk;
+use crate::iterate::load::ClientPlace;
 use crate::plan::Route;
 use crate::trace::{Step, Trace};
 
@@ -85,6 +86,8 @@ pub(crate) struct Task<W> {
     /// is free.
     pub(crate) bound: Option<Arc<Bound>>,
     pub(crate) waiters: Vec<Waiting<W>>,
+    /// The client that sent the question first.
+    pub(crate) client: ClientPlace,
     pub(crate) started_ms: u64,
     /// The deadline of the question.
     pub(crate) deadline_ms: u64,
@@ -142,6 +145,7 @@ impl<W> Task<W> {
             set: None,
             bound: None,
             waiters: Vec::new(),
+            client: ClientPlace::NOBODY,
             started_ms: 0,
             deadline_ms: 0,
             progress_ms: 0,
@@ -181,6 +185,7 @@ impl<W> Task<W> {
         self.looped = false;
         self.failure = Failure::Silence;
         (self.traced, self.is_report) = (None, false);
+        self.client = ClientPlace::NOBODY;
         self.trace.begin(now_ms);
         self.begin_target();
     }

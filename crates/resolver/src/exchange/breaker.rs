@@ -9,7 +9,7 @@
 //!     └──────── any reply ──────────┴────────────────────────────────┘
 //! ```
 
-/// Failures in a row that open the breaker.
+/// Number of failures in a row that open the breaker.
 const FAILURES: u32 = 5;
 /// The first wait before a probe, in ms. Each failed probe doubles the wait.
 const FIRST_WAIT_MS: u64 = 1_000;

@@ -177,7 +177,7 @@ pub(crate) fn order_of_rule(strategy: Strategy, turn: u32) -> ServerOrder {
 }
 
 /// Returns the order in which recursion queries servers. Recursion meets most servers by chance, so
-/// it replaces round robin by a random choice. One in `one_of` fetches queries an unmeasured
+/// it replaces round robin with a random choice. One in `one_of` fetches queries an unmeasured
 /// server, in order to measure it.
 pub(crate) fn order_of_walk(strategy: Strategy, luck: u32, one_of: u32) -> ServerOrder {
     match strategy {

@@ -74,6 +74,11 @@ impl Exchanges {
             Match::OtherCase => return Received::OtherCase(at),
             Match::Other => return Received::Foreign,
             Match::NoQuestion => {
+                // Some servers omit even the question from a truncated reply. If it is forged, the
+                // query is only repeated over TCP.
+                if view.header().has(TC) && view.header().counts[0] == 0 {
+                    return Received::Truncated(at);
+                }
                 let rcode = view.header().rcode();
                 let is_refusal = matches!(rcode, Rcode::FORMERR | Rcode::NOTIMP);
                 return match is_refusal && octets.len() == HEADER_LEN {

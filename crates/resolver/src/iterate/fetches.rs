@@ -6,6 +6,7 @@ use std::sync::Arc;
 use avocet_wire::Rtype;
 
 use super::fetch::{Fetched, Inquiry};
+use super::load::ClientPlace;
 use super::rrset::Name;
 use crate::exchange::Exchange;
 
@@ -13,6 +14,8 @@ use crate::exchange::Exchange;
 #[derive(Debug)]
 pub(crate) struct Fetch {
     pub(crate) inquiry: Inquiry,
+    /// The client that caused the inquiry, to which it counts.
+    pub(crate) client: ClientPlace,
     /// The indices of the tasks that wait for the fetch.
     pub(crate) waiters: Vec<u32>,
     pub(crate) exchange: Exchange,
@@ -24,9 +27,10 @@ pub(crate) struct Fetch {
 }
 
 impl Fetch {
-    pub(crate) fn new(inquiry: Inquiry) -> Self {
+    pub(crate) fn new(inquiry: Inquiry, client: ClientPlace) -> Self {
         Self {
             inquiry,
+            client,
             waiters: Vec::new(),
             exchange: Exchange::default(),
             denied: None,

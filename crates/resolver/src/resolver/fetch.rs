@@ -59,7 +59,7 @@ impl<W> Resolver<W> {
         let fetch_at = match joined {
             Some(fetch_at) => fetch_at,
             None if self.fetches.len() >= MAX_FETCHES => return Err(NotFetched::Exhausted),
-            None => self.admit_fetch(inquiry, cx.now_ms)?,
+            None => self.admit_fetch(at, inquiry, cx.now_ms)?,
         };
         if let Some(fetch) = self.fetches.get_mut(fetch_at) {
             fetch.inquiry.patience = fetch.inquiry.patience.max(patience);
@@ -84,29 +84,30 @@ impl<W> Resolver<W> {
         Err(if unanswered > 0 { NotFetched::Silence(0) } else { NotFetched::NoServers })
     }
 
-    /// Begins a fetch for an inquiry if the limits of its zone and servers permit it.
-    fn admit_fetch(&mut self, inquiry: Inquiry, now_ms: u64) -> Result<u32, NotFetched> {
+    /// Begins a fetch for a task's inquiry if the limits of its zone and servers permit it.
+    fn admit_fetch(&mut self, at: u32, inquiry: Inquiry, now_ms: u64) -> Result<u32, NotFetched> {
         // DS and DNSKEY records are exempt from the limits: there are few of them, and all names of
         // a zone need them.
         let is_link = matches!(inquiry.qtype, Rtype::DS | Rtype::DNSKEY);
         let is_free = is_link || inquiry.manner.recursion_desired;
-        let per_zone = if is_free { u32::MAX } else { self.bound.plan.fetch_limits.per_zone };
+        let per_zone = (!is_free).then_some(self.bound.plan.fetch_limits.per_zone);
+        let client = self.tasks[at].client;
         if !is_free && inquiry.servers.iter().all(|server| self.is_crowded(*server)) {
             self.counters.limit_server += 1;
             return Err(NotFetched::Crowded);
         }
-        if !self.loads.enter(&inquiry.zone, per_zone, now_ms) {
+        if !self.loads.enter(&inquiry.zone, client, per_zone, now_ms) {
             self.counters.limit_zone += 1;
             return Err(NotFetched::Crowded);
         }
-        Ok(self.fetches.insert(Fetch { is_free, ..Fetch::new(inquiry) }))
+        Ok(self.fetches.insert(Fetch { is_free, ..Fetch::new(inquiry, client) }))
     }
 
     fn remove_fetch(&mut self, fetch_at: u32, cx: &mut Context<'_, W>) -> Option<Fetch> {
         self.exchanges.timers.clear(Timer::Fetch(fetch_at));
         let mut fetch = self.fetches.remove(fetch_at)?;
         self.exchanges.end_all(&mut fetch.exchange, cx.actions);
-        self.loads.leave(&fetch.inquiry.zone);
+        self.loads.leave(&fetch.inquiry.zone, fetch.client);
         Some(fetch)
     }
 

@@ -85,6 +85,7 @@ impl<W> Resolver<W> {
         }
         if recurses && let Some(client) = ask.client {
             self.loads.count_client(client, cx.now_ms);
+            self.tasks[at].client = self.loads.place(ask.client);
         }
         self.start(at, (route, ask), cx);
         Submitted::Started
@@ -140,11 +141,12 @@ impl<W> Resolver<W> {
         let is_forwarded =
             matches!(self.bound.plan.configured(qname), Some(Configured::Forward(_)));
         let limit = self.bound.plan.fetch_limits.per_zone;
+        let asked = (qname, self.loads.place(ask.client));
         let found = &mut self.found;
         let is_delegated =
             |zone: FoldedName<'_>| knows_delegation(cx.rrsets, zone, cx.now_secs(), found);
         let of_zone =
-            self.loads.excess_of_zone(qname, limit, now_ms, is_delegated).filter(|_| !is_forwarded);
+            self.loads.excess_of_zone(asked, limit, now_ms, is_delegated).filter(|_| !is_forwarded);
         let of_client = || self.loads.excess_of_client(ask.client?, now_ms);
         let (counter, reason) = match of_zone.or_else(of_client)? {
             Excess::UnderWay => (&mut self.counters.shed_zone, Shed::Zone),

@@ -78,6 +78,35 @@ fn a_dead_zone_that_is_flooded_has_so_many_inquiries_and_no_more() {
     );
 }
 
+/// One client queries names that the servers of a zone never answer. They answer the names of
+/// another client.
+#[test]
+fn a_client_that_fills_a_zone_leaves_room_to_others() {
+    let mut world = world();
+    world.serve(
+        9,
+        Box::new(|query| {
+            let denied =
+                || Response::to(query).without_flags(RA | RD).flags(AA).rcode(Rcode::NXDOMAIN);
+            (!query.qname.starts_with('r')).then(denied)
+        }),
+    );
+    world.resolve("first.victim. A");
+    let mut waited = Vec::new();
+    for ms in 0..FLOOD_MS {
+        let _ = world.submit(&format!("r{ms}.victim. A"), FLOODER);
+        if ms % 20 == 0 {
+            waited.push(world.submit(&format!("n{ms}.victim. A"), OTHER));
+        }
+        world.run_for(1);
+    }
+    world.run();
+    for waiter in waited {
+        let answer = world.answer_to(waiter.expect("the zone has room")).unwrap();
+        assert_eq!(answer.rcode, Rcode::NXDOMAIN);
+    }
+}
+
 #[test]
 fn answers_that_wait_to_be_given_are_bounded() {
     let mut world = world();
@@ -193,7 +222,8 @@ fn a_name_whose_servers_are_known_is_asked_there_however_much_is_asked_above() {
     world.restart();
     world.resolve("nothing.com. A");
     for number in 0..200 {
-        assert!(world.submit(&format!("r{number}.com. A"), FLOODER).is_ok());
+        let client = IpAddr::from([198, 51, 100, 100 + number / 2]);
+        assert!(world.submit(&format!("r{number}.com. A"), client).is_ok());
     }
     assert_eq!(world.submit("r200.com. A", OTHER), Err(Shed::Zone));
     let bank = world.submit("www.bank.com. A", OTHER).expect("its servers are known");

@@ -101,6 +101,47 @@ fn truncated_answers_are_fetched_by_tcp() {
     assert_eq!(world.sent.len(), 2);
 }
 
+/// Returns a reply without question to the query of a reply.
+fn without_question(mut octets: Vec<u8>) -> Vec<u8> {
+    octets[4..6].fill(0);
+    octets.truncate(12);
+    octets[10..12].fill(0);
+    octets
+}
+
+#[test]
+fn a_truncated_reply_may_lack_the_question() {
+    let mut world = World::simple(|query| match query.over_tcp {
+        false => vec![(0, without_question(Response::to(query).truncated().octets()))],
+        true => any_address(query),
+    });
+    let answer = world.resolve("www.example. A");
+    answer.check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
+    assert!(answer.resolved.source.unwrap().over_tcp);
+    // Without TC, such a reply is not used.
+    let mut world =
+        World::simple(|query| vec![(0, without_question(Response::to(query).octets()))]);
+    assert_eq!(world.resolve("www.example. A").rcode(), Rcode::SERVFAIL);
+}
+
+#[test]
+fn the_first_of_two_opt_records_counts() {
+    let mut world = World::simple(|query| {
+        let mut replies = any_address(query);
+        if query.edns.is_some() {
+            for (_, octets) in &mut replies {
+                octets.extend_from_slice(b"\0\0\x29\x10\0\x01\0\0\0\0\0");
+                octets[11] += 1;
+            }
+        }
+        replies
+    });
+    let answer = world.resolve("www.example. A");
+    answer.check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
+    assert_eq!(world.sent.len(), 1);
+    assert!(world.sent[0].query.edns.is_some());
+}
+
 #[test]
 fn where_tcp_fails_another_server_is_asked() {
     for tcp in [Tcp::Refused, Tcp::Closes, Tcp::Silent] {
