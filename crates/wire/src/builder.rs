@@ -33,9 +33,9 @@ use crate::header::{HEADER_LEN, Header, TC};
 use crate::rdata::compressible_names;
 use crate::{hash, name, short};
 
-/// Slots for the offsets of names already written.
+/// Number of slots for the offsets of names already written.
 const NAME_SLOTS: usize = 128;
-/// Slots probed for one suffix of a name.
+/// Number of slots probed for one suffix of a name.
 const PROBES: usize = 4;
 /// Maximum number of labels that are hashed or compared to compress the names of one message. A
 /// message of 64 KiB with 5,000 owners of four labels needs 40,000. After this number of steps,

@@ -27,8 +27,8 @@ pub const MAX_LABEL: usize = 63;
 /// labels.
 pub const MAX_POINTERS: usize = 127;
 
-/// Compression pointers that the names of a message may follow in addition to those that the length
-/// of the message permits.
+/// Maximum number of compression pointers that the names of a message may follow in addition to
+/// those that the length of the message permits.
 const SPARE_HOPS: u32 = 128;
 
 /// A budget of compression pointers for all names of one message, which keeps the work of reading

@@ -261,7 +261,7 @@ impl QuestionKey {
         key
     }
 
-    /// Replaces this key by the key of `question`. Folds QNAME, but not QTYPE and QCLASS, whose
+    /// Replaces this key with the key of `question`. Folds QNAME, but not QTYPE and QCLASS, whose
     /// octets may equal letters, and hashes all three.
     #[inline]
     pub fn read(&mut self, question: &[u8], secret: &HashKey, extra: u64) {

@@ -9,7 +9,7 @@ use super::reader::Reader;
 
 /// The equator and the prime meridian, in thousandths of a second of arc.
 const ZERO_ANGLE: u32 = 1 << 31;
-/// Thousandths of a second of arc per degree.
+/// Number of thousandths of a second of arc per degree.
 const DEGREE: u32 = 3_600_000;
 /// Sea level, in centimetres above the lowest altitude that LOC can express.
 const ZERO_ALTITUDE: i64 = 10_000_000;
