@@ -35,7 +35,7 @@ fn a_later_query_is_answered_before_an_earlier_one_that_waits() {
         .send_raw(&[frame(&slow), frame(&quick().id(2).octets())].concat())
         .expect("an open connection");
     assert_eq!(Reply::read(&connection.receive().expect("an answer")).header.id, 2);
-    until("the slow query reaches the upstream", || (upstream.held() == 1).then_some(()));
+    until("the slow query reaches the upstream", || (upstream.held() > 0).then_some(()));
     upstream.release();
     assert_eq!(Reply::read(&connection.receive().expect("an answer")).header.id, 1);
 }
@@ -110,7 +110,7 @@ fn a_client_whose_connections_are_all_busy_is_refused_another() {
         let ask = Ask::of(&format!("b{number}.example."), "A");
         connection.send(&ask.octets()).expect("an open connection");
     }
-    until("all wait", || (upstream.held() == 5).then_some(()));
+    until("all wait", || (upstream.held() >= 5).then_some(()));
     assert!(Tcp::to(server.addr).ends(), "the sixth is closed");
     upstream.release();
     assert!(open.iter_mut().all(|connection| connection.receive().is_some()));

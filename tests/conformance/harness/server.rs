@@ -25,6 +25,10 @@ pub(crate) struct Setup {
     variables: Vec<(String, String)>,
 }
 
+/// Keys of a rule. On a busy machine, an upstream of a test takes longer than the shortest timeout
+/// of other servers, which would then query it again.
+const PATIENT: &str = "timeout-min-ms = 500";
+
 impl Setup {
     /// Two workers, small caches, loopback, no responding upstream.
     pub(crate) fn plain() -> Self {
@@ -33,7 +37,7 @@ impl Setup {
 
     /// Forwards all names to this upstream.
     pub(crate) fn forwarding_to(upstream: SocketAddr) -> Self {
-        Self::plain().rule(".", &[upstream], "")
+        Self::plain().rule(".", &[upstream], PATIENT)
     }
 
     /// Adds a forwarding rule with additional keys.

@@ -18,7 +18,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::https::{HEALTH, request_as};
-use crate::peers::{Peer, SECRET};
+use crate::peers::{Peer, SECRET, accepts, start_until};
 use crate::server::{PATIENCE, Server, Site, free_address};
 use crate::upstream::Upstream;
 
@@ -643,18 +643,15 @@ fn renew_by_pebble(challenge: &str, updated: Option<SocketAddr>) {
         let closed = format!("{listener}\nallow = [\"192.0.2.1/32\"]");
         fs::write(site.file(), text.replace(&listener, &closed)).unwrap();
     }
-    let mut pebble = Command::new(path)
+    let mut pebble = Command::new(path);
+    pebble
         .args(["-config", "pebble.json", "-dnsserver", &updated.unwrap_or(site.dns).to_string()])
         .current_dir(&site.directory)
         .env("PEBBLE_VA_NOSLEEP", "1")
         .env("PEBBLE_WFE_NONCEREJECT", "10")
         .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    while TcpStream::connect(acme).is_err() {
-        thread::park_timeout(Duration::from_millis(50));
-    }
+        .stderr(std::process::Stdio::null());
+    let mut pebble = start_until(&mut pebble, "pebble", || accepts(acme)).unwrap();
     let mut server = site.start();
     // The first certificate, and two renewals.
     for _ in 0..3 {

@@ -1,12 +1,12 @@
 //! Transfers between this server and Knot DNS, NSD and BIND, in both directions, signed. Skipped
 //! for each program that is missing.
 
-use std::fs;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
 use crate::server::{Server, Site, free_address, query};
 use crate::upstream::Upstream;
@@ -16,6 +16,8 @@ pub(crate) const SECRET: &str = "c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0ISE=";
 const HOSTS: usize = 2_000;
 /// Longest wait for another server.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Pause between looks whether another server is ready.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Program {
@@ -117,6 +119,31 @@ fn knot(at: &Path, port: u16, role: Role) -> String {
     )
 }
 
+/// Starts a program, and waits until it is ready. If it ends, it is started again, because its port
+/// may be in use for a moment by a socket of another test.
+pub(crate) fn start_until(
+    command: &mut Command,
+    what: &str,
+    mut is_ready: impl FnMut() -> bool,
+) -> io::Result<Child> {
+    let began = Instant::now();
+    let mut child = command.spawn()?;
+    while !is_ready() {
+        assert!(began.elapsed() < PATIENCE, "never ready: {what}");
+        if child.try_wait()?.is_some() {
+            child = command.spawn()?;
+        }
+        thread::park_timeout(LOOK_AGAIN);
+    }
+    Ok(child)
+}
+
+/// Returns whether a server accepts connections. A socket that happens to get this port connects to
+/// itself, and does not count.
+pub(crate) fn accepts(addr: SocketAddr) -> bool {
+    TcpStream::connect(addr).is_ok_and(|stream| stream.local_addr().is_ok_and(|own| own != addr))
+}
+
 /// A running server of another kind.
 pub(crate) struct Peer {
     child: Child,
@@ -141,12 +168,24 @@ impl Peer {
         Self::run(site, (name, &arguments), &text, addr)
     }
 
-    /// Starts a program with this configuration; `None` if it is missing.
+    /// Starts a program with this configuration, which listens at an address; `None` if it is
+    /// missing.
     pub(crate) fn run(
+        site: Site,
+        program: (&str, &[&str]),
+        text: &str,
+        addr: SocketAddr,
+    ) -> Option<Self> {
+        Self::run_at(site, program, text, &[addr])
+    }
+
+    /// Starts a program with this configuration, which listens at these addresses; `None` if it is
+    /// missing.
+    pub(crate) fn run_at(
         site: Site,
         (name, arguments): (&str, &[&str]),
         text: &str,
-        addr: SocketAddr,
+        addresses: &[SocketAddr],
     ) -> Option<Self> {
         let at = site.directory.clone();
         let conf = at.join("conf");
@@ -155,9 +194,10 @@ impl Peer {
         let log = fs::File::create(at.join("log")).unwrap();
         let mut command = Command::new(if path.exists() { path } else { name.into() });
         command.args(arguments).arg(conf).stdout(Stdio::null()).stderr(log);
-        let child = command.spawn().ok();
+        let is_ready = || addresses.iter().all(|addr| accepts(*addr));
+        let child = start_until(&mut command, name, is_ready).ok();
         assert!(child.is_some() || std::env::var_os("CI").is_none(), "{name} is missing");
-        Some(Self { child: child?, addr, site })
+        Some(Self { child: child?, addr: addresses[0], site })
     }
 
     pub(crate) const fn addr(&self) -> SocketAddr {

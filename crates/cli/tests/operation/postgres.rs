@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::past::wait_until;
+use crate::peers::{accepts, start_until};
 use crate::server::{Server, Site, free_address, is_here};
 use crate::upstream::Upstream;
 
@@ -343,13 +344,13 @@ fn records_of_powerdns(database: &Database) -> Vec<String> {
         addr.port()
     );
     fs::write(database.directory.join("pdns.conf"), config).unwrap();
-    let mut server = Command::new("/usr/sbin/pdns_server")
+    let mut server = Command::new("/usr/sbin/pdns_server");
+    server
         .arg(format!("--config-dir={directory}"))
         .args(["--daemon=no", "--guardian=no"])
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+        .stderr(Stdio::null());
+    let mut server = start_until(&mut server, "pdns_server", || accepts(addr)).unwrap();
     let transfer = || {
         let port = addr.port().to_string();
         let arguments = ["@127.0.0.1", "-p", &port, "corp.example", "AXFR", "+noall", "+answer"];

@@ -327,13 +327,10 @@ fn check_peer(program: &str, configuration: impl Fn(&Site, [SocketAddr; 2]) -> S
         "dnsdist" => &["--supervised", "--disable-syslog", "-C"],
         _ => &["-d", "-c"],
     };
-    let Some(peer) = Peer::run(site, (program, arguments), &text, plain) else {
+    let Some(peer) = Peer::run_at(site, (program, arguments), &text, &addresses) else {
         eprintln!("skipped: {program} is missing");
         return;
     };
-    for addr in addresses {
-        wait_until("the peer listens", || TcpStream::connect(addr).is_ok());
-    }
     for (upstream, keys) in [
         (format!("udp://{plain}"), String::new()),
         (format!("tcp://{plain}"), String::new()),

@@ -23,6 +23,9 @@ const RESEND: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 const BINARY: &str = env!("CARGO_BIN_EXE_avocet");
+/// Shortest timeout of the upstream. On a busy machine, an upstream of a test takes longer than the
+/// default, so that it would be asked again.
+const TIMEOUT_MS: u32 = 500;
 
 /// A directory with a configuration, and the ports in it.
 pub(crate) struct Site {
@@ -55,7 +58,7 @@ impl Site {
         let text = format!(
             "[server]\nlisten = [\"{}\"]\nhttp = \"{}\"\n{server}\n\
              [[forward]]\nzone = \".\"\nupstreams = [\"udp://{upstream}\"]\n\
-             [data]\ndirectory = \"{}\"\n{rest}\n",
+             timeout-min-ms = {TIMEOUT_MS}\n[data]\ndirectory = \"{}\"\n{rest}\n",
             self.dns,
             self.http,
             self.data().display()

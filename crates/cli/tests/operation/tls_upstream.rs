@@ -13,6 +13,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
+use crate::peers::{accepts, start_until};
 use crate::server::{PATIENCE, Server, Site, ask, free_address, is_here, query, udp_client};
 use crate::upstream::{ADDRESS, Upstream};
 
@@ -416,22 +417,19 @@ fn dnsdist_is_a_good_upstream() {
         free_address()
     );
     fs::write(&config, text).unwrap();
-    let mut dnsdist = std::process::Command::new("dnsdist")
+    let mut dnsdist = std::process::Command::new("dnsdist");
+    dnsdist
         .args(["--supervised", "--disable-syslog", "-C"])
         .arg(&config)
         .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    for (upstream, method, at) in [
-        (format!("tls://{tls}"), "post", tls),
-        (format!("https://{https}/q"), "post", https),
-        (format!("https://{https}/q"), "get", https),
+        .stderr(std::process::Stdio::null());
+    let is_ready = || accepts(tls) && accepts(https);
+    let mut dnsdist = start_until(&mut dnsdist, "dnsdist", is_ready).unwrap();
+    for (upstream, method) in [
+        (format!("tls://{tls}"), "post"),
+        (format!("https://{https}/q"), "post"),
+        (format!("https://{https}/q"), "get"),
     ] {
-        while TcpStream::connect(at).is_err() {
-            assert!(dnsdist.try_wait().unwrap().is_none(), "dnsdist has ended");
-            thread::yield_now();
-        }
         let rest = format!("ca = \"one.pem\"\nhttps-method = \"{method}\"");
         configure(&site, &format!("\"{upstream}\""), &rest);
         let server = site.start();
