@@ -21,6 +21,10 @@ pub struct Offer {
     /// offers of earlier versions.
     #[serde(default)]
     pub cedes: bool,
+    /// Whether the server waits longer for a new process that sends signs of work. Missing in
+    /// offers of earlier versions, which do not know these signs.
+    #[serde(default)]
+    pub waits: bool,
     /// The ID of the server's process. Missing in offers of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<u32>,
@@ -99,10 +103,11 @@ mod tests {
     fn a_take_over_begins_with_one_line_each_way() {
         assert_eq!(request(), "{\"command\":\"take-over\"}\n");
         assert!(is_request(request().as_bytes()) && !is_request(b"{\"command\":\"stats\"}\n"));
-        let offer = Offer { sockets: 4, cedes: true, process: Some(7) };
-        assert_eq!(offer.line(), "{\"sockets\":4,\"cedes\":true,\"process\":7}\n");
+        let offer = Offer { sockets: 4, cedes: true, waits: true, process: Some(7) };
+        let line = "{\"sockets\":4,\"cedes\":true,\"waits\":true,\"process\":7}\n";
+        assert_eq!(offer.line(), line);
         assert_eq!(Offer::read(offer.line().as_bytes()).unwrap(), offer);
-        let earlier = Offer { sockets: 4, cedes: false, process: None };
+        let earlier = Offer { sockets: 4, cedes: false, waits: false, process: None };
         assert_eq!(Offer::read(b"{\"sockets\":4}\n").unwrap(), earlier);
         let refused = Offer::read(b"{\"error\":\"no\"}\n");
         assert!(matches!(refused, Err(OfferError::Refused(reason)) if reason == "no"));

@@ -240,14 +240,33 @@ impl Half {
         half
     }
 
-    fn hear(&mut self, end: &[u8]) {
+    /// Returns what the server sends, up to this end.
+    fn hear(&mut self, end: &[u8]) -> String {
         let mut heard = Vec::new();
         while !heard.ends_with(end) {
             let mut octet = [0];
             self.0.read_exact(&mut octet).unwrap();
             heard.extend(octet);
         }
+        // The descriptors of the sockets are not text.
+        String::from_utf8_lossy(&heard).into_owned()
     }
+}
+
+#[test]
+fn a_process_that_shows_that_it_works_takes_over() {
+    let mut zone = Updated::start_settling(0, SETTINGS);
+    let mut stream = zone.site.control();
+    stream.write_all(b"{\"command\":\"take-over\"}\n").unwrap();
+    let mut half = Half(stream);
+    let offer = half.hear(b"\n");
+    assert!(offer.contains("\"waits\":true"), "{offer}");
+    half.0.write_all(b"{\"working\":true}\n{\"working\":true}\n{\"yield\":true}\n").unwrap();
+    half.hear(b"{\"yielded\":true}\n");
+    half.0.write_all(b"{\"working\":true}\n{\"ready\":true}\n").unwrap();
+    let mut old = zone.server.take().unwrap();
+    old.wait_for_line("another process has taken over");
+    assert_eq!(old.wait().0, Some(0));
 }
 
 #[test]

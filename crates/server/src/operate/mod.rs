@@ -26,6 +26,7 @@
 mod release;
 mod successor;
 pub(crate) mod take_over;
+mod work_signs;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -407,6 +408,9 @@ impl Operation {
         let Some(successor) = &mut self.successor else { return };
         match successor.hear() {
             SuccessorState::None => {}
+            SuccessorState::Working => {
+                successor.extend(self.running.shared.name_server.clock.now());
+            }
             SuccessorState::Prepared => self.release(),
             SuccessorState::Ready => {
                 self.successor = None;
@@ -432,15 +436,15 @@ impl Operation {
         {
             return self.hand_over();
         }
+        if self.is_control_resting {
+            let added = self.poller.add(&self.control, CONTROL, Interest::Read, Trigger::Level);
+            self.is_control_resting = added.is_err();
+        }
         // While another process may own the data directory, nothing is due that writes it.
         let Ok(_change) = ownership::try_change() else { return };
         self.look_at_file();
         let shared = &self.running.shared;
         let now = moment.secs();
-        if self.is_control_resting {
-            let added = self.poller.add(&self.control, CONTROL, Interest::Read, Trigger::Level);
-            self.is_control_resting = added.is_err();
-        }
         // The interval may have become shorter since the time of the next save was set.
         if let Some(interval) = save_interval(shared)
             && now >= self.save_due.min(now.saturating_add(interval))

@@ -13,6 +13,10 @@
 //! has changed, starts its workers
 //! {"ready":true}                 ───────>   stops reading from the sockets, finishes, ends
 //! ```
+//! Meanwhile, a new process that works sends `{"working":true}` every few seconds, if the offer has
+//! `"waits":true` ([`WorkSigns`]). Each such sign extends the time that the old process waits, up
+//! to a limit.
+//!
 //! Both processes hold the same sockets, queues included: a query waits in its queue until either
 //! of them reads it. Until `ready` the old process serves as before, and continues if the new one
 //! ends. The HTTP listeners and the control socket are handed over in the same way.
@@ -47,6 +51,7 @@ use avocet_io::ownership::{self, LockError};
 use avocet_nameserver::clock::Moment;
 use avocet_nameserver::query::asked::Transport;
 
+use super::work_signs::{WORKING, WorkSigns};
 use crate::control::{ControlSocket, refuse};
 use crate::http;
 use avocet_worker::Listeners;
@@ -57,10 +62,11 @@ const STEP: Duration = Duration::from_secs(5);
 const SAVING: Duration = Duration::from_secs(60);
 /// Maximum wait while the running server lets changes in progress end.
 const YIELDING: Duration = Duration::from_secs(20);
-/// Maximum wait in seconds while the new process loads the caches.
-const STARTING_SECS: u32 = 60;
-/// Maximum wait in seconds from the release of the data directory until the new process is ready.
-const OWNING_SECS: u32 = 60;
+/// Maximum wait in seconds for the next report or sign of work of the new process.
+const SILENCE_SECS: u32 = 60;
+/// Maximum wait in seconds for a new process that works: until it requests the data directory, and
+/// again until it is ready. Two cores sign about a million RRsets a minute.
+const WORK_SECS: u32 = 15 * 60;
 /// Time between two checks whether the running server has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -103,9 +109,11 @@ impl fmt::Display for TakeOverError {
             Self::Io(error) => write!(f, "cannot take over from the running avocet: {error}"),
             Self::Withdrawn => write!(
                 f,
-                "the running avocet has stopped waiting, and continues. It waits {OWNING_SECS} \
-                 seconds until this process has read and signed its zones: if they are large, \
-                 restart the server instead"
+                "the running avocet has stopped waiting, and continues. It waits at most {} \
+                 minutes until this process has read and signed its zones, and at most \
+                 {SILENCE_SECS} seconds without a sign of work: if this is too short, restart the \
+                 server instead",
+                WORK_SECS / 60
             ),
             Self::Dropped => f.write_str(
                 "the running avocet has closed the connection, and has not ended: it continues",
@@ -168,6 +176,8 @@ pub(crate) struct TakenOver {
     pages: Vec<TcpListener>,
     /// The watch of its messages, after it has released the data directory.
     watch: Option<WithdrawalWatch>,
+    /// The signs of work that it gets; `None` for an earlier version.
+    signs: Option<WorkSigns>,
 }
 
 /// The sockets of the main thread and of the HTTP thread of the running server.
@@ -215,8 +225,9 @@ pub(crate) fn request(config: &Config) -> Result<(Vec<TakenSocket>, TakenOver), 
         Some(control) if offer.sockets == sockets.len() => {
             let listeners = Some(AdoptedListeners { control, own, secure });
             let Offer { cedes, process, .. } = offer;
+            let signs = offer.waits.then(|| WorkSigns::start(stream.try_clone()?)).transpose()?;
             let watch = None;
-            Ok((sockets, TakenOver { stream, cedes, process, listeners, pages, watch }))
+            Ok((sockets, TakenOver { stream, cedes, process, listeners, pages, watch, signs }))
         }
         _ => Err(TakeOverError::Refused("its sockets are incomplete".to_owned())),
     }
@@ -321,6 +332,7 @@ impl TakenOver {
     /// # Errors
     /// The running server has stopped waiting, and continues to serve.
     pub(crate) fn confirm(mut self) -> Result<(), TakeOverError> {
+        self.signs = None;
         let watch = self.watch.take();
         if let Some(watch) = &watch {
             watch.stop();
@@ -387,6 +399,8 @@ impl WithdrawalWatch {
 pub(super) enum SuccessorState {
     /// The process has not reported yet.
     None,
+    /// The process works.
+    Working,
     /// The process has read everything that it can read without owning the data directory.
     Prepared,
     /// The process serves queries.
@@ -399,7 +413,33 @@ pub(super) enum SuccessorState {
 pub(super) struct Successor {
     stream: UnixStream,
     heard: Vec<u8>,
+    wait: Wait,
+}
+
+/// The time for which the running server waits for a report of the new process.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    /// The monotonic second at which the wait ends without a further sign of work.
     deadline_secs: u32,
+    /// The monotonic second at which the wait ends in any case.
+    end_secs: u32,
+}
+
+impl Wait {
+    fn begin(now_secs: u32) -> Self {
+        let (deadline_secs, end_secs) = (now_secs, now_secs.saturating_add(WORK_SECS));
+        Self { deadline_secs, end_secs }.extended(now_secs)
+    }
+
+    /// Returns the wait after a sign of work.
+    fn extended(self, now_secs: u32) -> Self {
+        let deadline_secs = now_secs.saturating_add(SILENCE_SECS).min(self.end_secs);
+        Self { deadline_secs, ..self }
+    }
+
+    fn is_over(self, now_secs: u32) -> bool {
+        now_secs >= self.deadline_secs
+    }
 }
 
 /// The sockets that the new process gets.
@@ -420,18 +460,14 @@ impl Successor {
         stream.set_write_timeout(Some(STEP))?;
         let Handed { listening, control, http } = handed;
         let process = Some(std::process::id());
-        let offer = Offer { sockets: listening.0.len(), cedes: true, process };
+        let offer = Offer { sockets: listening.0.len(), cedes: true, waits: true, process };
         stream.write_all(offer.line().as_bytes())?;
         let mut fds: Vec<(&[u8], BorrowedFd<'_>)> = vec![(CONTROL, control.as_fd())];
         fds.extend(http);
         fds.extend(listening.0.iter().map(|(label, fd)| (label.as_bytes(), fd.as_fd())));
         send_fds(&stream, &fds)?;
         stream.set_nonblocking(true)?;
-        Ok(Self {
-            stream,
-            heard: Vec::new(),
-            deadline_secs: now.secs().saturating_add(STARTING_SECS),
-        })
+        Ok(Self { stream, heard: Vec::new(), wait: Wait::begin(now.secs()) })
     }
 
     /// Returns the descriptor to wait on.
@@ -439,32 +475,37 @@ impl Successor {
         &self.stream
     }
 
-    /// Reads the report of the new process.
+    /// Reads the next report of the new process.
     pub(super) fn hear(&mut self) -> SuccessorState {
-        let mut buffer = [0; READY.len()];
-        match self.stream.read(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => SuccessorState::None,
-            Err(_) | Ok(0) => SuccessorState::Gone,
-            Ok(len) => {
-                self.heard.extend(buffer.iter().take(len));
-                let heard = &self.heard;
-                if heard == READY {
-                    SuccessorState::Ready
-                } else if heard == YIELD {
-                    self.heard.clear();
-                    SuccessorState::Prepared
-                } else if READY.starts_with(heard) || YIELD.starts_with(heard) {
-                    SuccessorState::None
-                } else {
-                    SuccessorState::Gone
+        let mut octet = [0];
+        loop {
+            match self.stream.read(&mut octet) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return SuccessorState::None;
                 }
+                Err(_) | Ok(0) => return SuccessorState::Gone,
+                Ok(_) => self.heard.extend(octet),
             }
+            let state = match self.heard.as_slice() {
+                READY => SuccessorState::Ready,
+                YIELD => SuccessorState::Prepared,
+                WORKING => SuccessorState::Working,
+                part if [READY, YIELD, WORKING].iter().any(|all| all.starts_with(part)) => continue,
+                _ => return SuccessorState::Gone,
+            };
+            self.heard.clear();
+            return state;
         }
+    }
+
+    /// Waits longer, because the new process works.
+    pub(super) fn extend(&mut self, now: Moment) {
+        self.wait = self.wait.extended(now.secs());
     }
 
     /// Reports to the new process that the data directory is released.
     pub(super) fn report_release(&mut self, now: Moment) -> io::Result<()> {
-        self.deadline_secs = now.secs().saturating_add(OWNING_SECS);
+        self.wait = Wait::begin(now.secs());
         self.stream.write_all(YIELDED)
     }
 
@@ -484,14 +525,14 @@ impl Successor {
             match self.hear() {
                 SuccessorState::Ready => return true,
                 SuccessorState::Gone => return false,
-                SuccessorState::None | SuccessorState::Prepared => {}
+                SuccessorState::None | SuccessorState::Working | SuccessorState::Prepared => {}
             }
         }
     }
 
     /// Returns whether the new process has taken too long.
     pub(super) fn is_overdue(&self, now: Moment) -> bool {
-        now.secs() >= self.deadline_secs
+        self.wait.is_over(now.secs())
     }
 }
 
@@ -502,8 +543,41 @@ mod tests {
     fn taken_over(process: u32) -> (TakenOver, UnixStream) {
         let (stream, running) = UnixStream::pair().unwrap();
         let (listeners, pages) = (None, Vec::new());
-        let process = Some(process);
-        (TakenOver { stream, cedes: true, process, listeners, pages, watch: None }, running)
+        let (process, watch, signs) = (Some(process), None, None);
+        (TakenOver { stream, cedes: true, process, listeners, pages, watch, signs }, running)
+    }
+
+    #[test]
+    fn each_report_of_a_new_process_is_heard_by_itself() {
+        let (mut new, stream) = UnixStream::pair().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut successor = Successor { stream, heard: Vec::new(), wait: Wait::begin(0) };
+        assert_eq!(successor.hear(), SuccessorState::None);
+        new.write_all(&[WORKING, &YIELD[..5]].concat()).unwrap();
+        assert_eq!(successor.hear(), SuccessorState::Working);
+        assert_eq!(successor.hear(), SuccessorState::None);
+        new.write_all(&[&YIELD[5..], WORKING, WORKING, READY].concat()).unwrap();
+        assert_eq!(successor.hear(), SuccessorState::Prepared);
+        assert_eq!(successor.hear(), SuccessorState::Working);
+        assert!(successor.withdraw(), "it was ready before the running server stopped waiting");
+        assert!(new.write_all(WORKING).is_err());
+        let (mut new, stream) = UnixStream::pair().unwrap();
+        let mut successor = Successor { stream, heard: Vec::new(), wait: Wait::begin(0) };
+        new.write_all(b"{\"ready\":false}\n").unwrap();
+        assert_eq!(successor.hear(), SuccessorState::Gone);
+    }
+
+    #[test]
+    fn signs_of_work_extend_the_wait_up_to_a_limit() {
+        let mut wait = Wait::begin(1_000);
+        assert!(!wait.is_over(1_059) && wait.is_over(1_060));
+        wait = wait.extended(1_050);
+        assert!(!wait.is_over(1_109) && wait.is_over(1_110));
+        for now_secs in (1_100..1_900).step_by(50) {
+            assert!(!wait.is_over(now_secs));
+            wait = wait.extended(now_secs);
+        }
+        assert!(!wait.is_over(1_899) && wait.is_over(1_900));
     }
 
     #[test]
