@@ -39,8 +39,12 @@ const FIRST_COMPILE_AFTER: Duration = Duration::from_secs(3);
 /// Maximum time after which changed texts are compiled. Also the time for which removed lists stay
 /// in force until the lists that replace them are fetched.
 const COMPILE_AFTER: Duration = Duration::from_secs(30);
-/// Time after which a failed compilation is tried again.
+/// Time after which a failed compilation is tried again. The time doubles with each failure, up to
+/// [`MAX_RECOMPILE_AFTER`], because each attempt costs as much as all lists together. A changed
+/// text or configuration does not wait.
 const RECOMPILE_AFTER: Duration = Duration::from_secs(60);
+/// Maximum time after which a failed compilation is tried again.
+const MAX_RECOMPILE_AFTER: Duration = Duration::from_secs(3_600);
 
 /// Bounds of the seconds between two checks of a zone, regardless of its SOA record.
 const ZONE_SECS: (u64, u64) = (60, 86_400);
@@ -81,7 +85,30 @@ enum Pending {
     /// A text has changed.
     Changed,
     /// The last attempt failed.
-    Failed(Instant),
+    Failed(FailedCompilation),
+}
+
+/// An attempt to compile the lists that failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FailedCompilation {
+    at: Instant,
+    /// The time until the next attempt with the same texts and configuration.
+    wait: Duration,
+}
+
+impl FailedCompilation {
+    /// Returns the failure of the attempt that `pending` led to.
+    fn after(pending: Pending, at: Instant) -> Self {
+        let wait = match pending {
+            Pending::Failed(last) => (2 * last.wait).min(MAX_RECOMPILE_AFTER),
+            Pending::None | Pending::Changed => RECOMPILE_AFTER,
+        };
+        Self { at, wait }
+    }
+
+    fn is_due(self, now: Instant) -> bool {
+        now.duration_since(self.at) >= self.wait
+    }
 }
 
 /// The lists that a round fetches from other servers.
@@ -465,7 +492,7 @@ impl Work {
         match self.pending {
             Pending::None => !belong || may_fit_now,
             Pending::Changed => true,
-            Pending::Failed(at) => at.elapsed() >= RECOMPILE_AFTER,
+            Pending::Failed(last) => may_fit_now || last.is_due(Instant::now()),
         }
     }
 
@@ -482,7 +509,8 @@ impl Work {
                     format!("cannot compile the lists; the previous image stays in force: {error}");
                 tracing::error!("{refused}");
                 self.refused = Some((refused, state.config.clone()));
-                self.pending = Pending::Failed(Instant::now());
+                let failed = FailedCompilation::after(self.pending, Instant::now());
+                self.pending = Pending::Failed(failed);
             }
         }
     }
@@ -594,6 +622,21 @@ fn answer(order: &Order, outcome: RefreshResult) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_that_cannot_be_compiled_are_tried_less_often_until_a_text_changes() {
+        let (mut pending, mut now) = (Pending::Changed, Instant::now());
+        for minutes in [1, 2, 4, 8, 16, 32, 60, 60] {
+            let failed = FailedCompilation::after(pending, now);
+            let wait = Duration::from_secs(60 * minutes);
+            assert!(!failed.is_due(now + wait - Duration::from_secs(1)), "{minutes}");
+            now += wait;
+            assert!(failed.is_due(now), "{minutes}");
+            pending = Pending::Failed(failed);
+        }
+        let failed = FailedCompilation::after(Pending::Changed, now);
+        assert!(failed.is_due(now + RECOMPILE_AFTER));
+    }
 
     #[test]
     fn texts_that_arrived_wait_for_slow_servers_for_seconds_and_longer_after_each_compilation() {
