@@ -18,11 +18,10 @@ use avocet_worker::state::Shared;
 
 /// Returns the load of the server.
 pub(super) fn of(running: &Running) -> ServerLoad {
-    let now = wall_secs();
     let shared = &running.shared;
     ServerLoad {
-        at: now,
-        uptime_secs: now.saturating_sub(running.started_at_secs),
+        at: wall_secs(),
+        uptime_secs: running.uptime_secs(),
         workers: (0..shared.metrics.len()).map(|index| worker(shared, index)).collect(),
         memory: MemoryLoad {
             resident_bytes: resident_bytes(),

@@ -12,7 +12,6 @@ use avocet_control::status::{
     AuthorityQueries, QueryCounts, ResolverMode, ServerStatus, TransportQueries, UpstreamState,
     UpstreamStatus, UpstreamTransport,
 };
-use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::metrics::Stage;
 use avocet_nameserver::query::asked::Transport;
 use avocet_resolver::{BreakerState, TlsFault, Transport as UpstreamLink};
@@ -41,7 +40,7 @@ pub(super) fn of(running: &Running) -> ServerStatus {
             Mode::Recurse => ResolverMode::Recurse,
         },
         started_at: running.started_at_secs,
-        uptime_secs: wall_secs().saturating_sub(running.started_at_secs),
+        uptime_secs: running.uptime_secs(),
         healthy: running.is_healthy(),
         serving: !running.draining.load(Ordering::Relaxed),
         queries: queries(running),

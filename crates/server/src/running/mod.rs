@@ -195,6 +195,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// Returns for how long the server has run, in seconds. Settings of the wall clock have no
+    /// effect.
+    pub(crate) fn uptime_secs(&self) -> u64 {
+        self.shared.name_server.clock.now().secs().saturating_sub(self.started).into()
+    }
+
     /// Returns whether all workers have completed a turn of their event loops recently.
     pub(crate) fn is_healthy(&self) -> bool {
         let now = self.shared.name_server.clock.now().secs();
