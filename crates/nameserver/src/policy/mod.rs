@@ -55,6 +55,7 @@ pub use ruling::{
     AnswerRuling, AnswerVerdict, Decider, Made, QuestionRuling, QuestionVerdict, Validity,
 };
 use stand_ins::StandIns;
+pub use verdict::NOTE_PLACES;
 
 /// The policy for all clients: rules, which block, rewrite and limit queries, and lists.
 pub struct Policy {

@@ -37,6 +37,16 @@ pub(super) const FIRST_ZONE_NOTE: usize = FIRST_LIST_NOTE + list::MAX_LISTS;
 /// The note (index of the reason) of the first rule.
 pub(super) const FIRST_RULE_NOTE: usize =
     FIRST_ZONE_NOTE + rpz::MAX_POLICY_ZONES * rpz::TriggerKind::ALL.len();
+/// The places of all kinds of notes. A note that an earlier build has stored has the same meaning
+/// only if that build had the same places.
+pub const NOTE_PLACES: [usize; 6] = [
+    REBINDING_NOTE as usize,
+    UNREAD_NOTE as usize,
+    UNDECIDED_NOTE as usize,
+    FIRST_LIST_NOTE,
+    FIRST_ZONE_NOTE,
+    FIRST_RULE_NOTE,
+];
 /// Nanoseconds of a millisecond.
 const MILLI: u64 = 1_000_000;
 

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use avocet_config::Config;
 use avocet_config::zone::ZoneConfig;
-use avocet_nameserver::policy::Parts;
+use avocet_nameserver::policy::{NOTE_PLACES, Parts};
 use avocet_nameserver::snapshot::{Inputs, Snapshot};
 use avocet_resolver::Introduction;
 use siphasher::sip::SipHasher13;
@@ -21,15 +21,20 @@ pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
 
 /// Returns a value that is equal if two snapshots of one configuration have the same policy for
 /// each profile, which is a number for all properties of a client that the policy tests. The value
-/// covers lists, countries, pauses, grants, and the meaning of profile numbers.
+/// covers lists, countries, pauses, grants, and the meaning of the numbers of profiles and notes.
 pub(crate) fn policy_fingerprint(state: &Snapshot) -> u64 {
+    with_places(state, &NOTE_PLACES)
+}
+
+/// Returns the fingerprint of the policy with these places of notes.
+fn with_places(state: &Snapshot, places: &[usize]) -> u64 {
     let Parts { lists, countries, switches, .. } = &state.parts;
     // The digest of the compiled lists does not cover policy zones. The description of how the
     // lists were compiled does, because it has a stamp of each text.
     let lists = lists.as_ref().map(|lists| (lists.digest(), &lists.making().lists));
     let countries = countries.as_ref().map(|database| database.digest());
     let profiles = state.policy.as_ref().map(|policy| policy.meanings());
-    of_text(&format!("{:?}", (lists, countries, switches, profiles)))
+    of_text(&format!("{:?}", (lists, countries, switches, profiles, places)))
 }
 
 /// Returns a value that is equal for configurations that resolve each name with the same kind of
@@ -59,7 +64,21 @@ fn of_text(text: &str) -> u64 {
 mod tests {
     use std::collections::BTreeMap;
 
+    use avocet_nameserver::query::cookie::CookieSecrets;
+    use avocet_nameserver::snapshot::Unconfigured;
+
     use super::*;
+
+    #[test]
+    fn answers_of_a_build_with_other_places_of_notes_are_not_used() {
+        let config = Config::from_text(None, "", &BTreeMap::new()).unwrap();
+        let cookies = CookieSecrets { current: [6; 16], previous: None };
+        let secrets = Unconfigured::new([9; 32], cookies);
+        let state = Snapshot::first(config, &secrets, Parts::new([8; 32])).unwrap();
+        let shifted = NOTE_PLACES.map(|place| place + 1);
+        assert_ne!(policy_fingerprint(&state), with_places(&state, &shifted));
+        assert_eq!(policy_fingerprint(&state), with_places(&state, &NOTE_PLACES));
+    }
 
     #[test]
     fn rules_and_stubs_change_the_sources_and_their_order_does_not() {
