@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use avocet_wire::Rcode;
+use avocet_wire::{Rcode, Rtype};
 
 use crate::harness::{Ask, Reply, Scripted, Setup, Udp};
 
@@ -21,6 +21,16 @@ fn upstream(address: &'static str) -> Scripted {
             .record("target.elsewhere.", 300, "A", address)
             .send(),
         _ => query.answer().own(300, "A", address).send(),
+    })
+}
+
+/// A server with one IPv4 address for all names, except for `none` and `six`.
+fn upstream_with_v4(address: &'static str) -> Scripted {
+    Scripted::start(move |query| match (query.qname().as_str(), query.qtype()) {
+        ("six.example.", Rtype::AAAA) => query.answer().own(300, "AAAA", "fd00::1").send(),
+        ("none.example.", _) => query.answer().soa("example.", 60).send(),
+        (_, Rtype::A) => query.answer().own(300, "A", address).send(),
+        _ => query.answer().soa("example.", 60).send(),
     })
 }
 
@@ -84,6 +94,24 @@ fn a_rule_may_name_the_zone_whose_servers_it_asks() {
         assert!(said(&ask(server.addr, OTHER, "www.example")).contains("192.0.2.1"));
         assert!(said(&ask(server.addr, CHOSEN, "www.example")).contains("192.0.2.2"));
     }
+}
+
+#[test]
+fn dns64_translates_what_the_servers_of_a_rule_say() {
+    let (all, lab) = (upstream("192.0.2.1"), upstream_with_v4("192.0.2.2"));
+    let dns64 = "[dns64]\nprefix = \"2001:db8:64::/96\"\n";
+    let server = Setup::forwarding_to(all.addr).tables(&rule(&[lab.addr])).tables(dns64).start();
+    let ask = |name| {
+        let ask = Ask::of(name, "AAAA").edns(1232);
+        said(&Udp::from(SocketAddr::from((CHOSEN, 0)), server.addr).ask(&ask))
+    };
+    for _ in 0..3 {
+        assert!(ask("www.example").contains("2001:db8:64::c000:202"));
+        assert!(ask("none.example").ends_with("NOERROR "));
+        assert!(ask("six.example").contains("fd00::1"));
+    }
+    let of_www = lab.received().iter().filter(|query| query.qname() == "www.example.").count();
+    assert_eq!(of_www, 2, "the addresses are kept for the client");
 }
 
 #[test]

@@ -57,7 +57,8 @@ impl Dns64 {
 
     /// Returns the AAAA data for this A data. Returns `None` for addresses that translators do not
     /// accept: private addresses, if the prefix is the well-known one (RFC 6052 §3.1).
-    pub(crate) fn synthesise(&self, rdata: &[u8]) -> Option<[u8; 16]> {
+    #[must_use]
+    pub fn synthesise(&self, rdata: &[u8]) -> Option<[u8; 16]> {
         let v4 = <[u8; 4]>::try_from(rdata).ok()?;
         if self.prefix.bits == WELL_KNOWN.to_bits() && !is_global(Ipv4Addr::from(v4)) {
             return None;
@@ -70,7 +71,8 @@ impl Dns64 {
     }
 
     /// Returns whether this AAAA data is ignored.
-    pub(crate) fn is_excluded(&self, rdata: &[u8]) -> bool {
+    #[must_use]
+    pub fn is_excluded(&self, rdata: &[u8]) -> bool {
         let address = <[u8; 16]>::try_from(rdata).map(Ipv6Addr::from);
         address.is_ok_and(|address| self.exclude.iter().any(|prefix| prefix.contains(address)))
     }

@@ -39,6 +39,11 @@ impl Received {
         qname.folded().to_string()
     }
 
+    /// The QTYPE.
+    pub(crate) fn qtype(&self) -> Rtype {
+        MessageView::new(&self.octets).expect("a header").question().expect("a question").qtype
+    }
+
     /// Whether it has an OPT record.
     pub(crate) fn has_edns(&self) -> bool {
         MessageView::new(&self.octets)

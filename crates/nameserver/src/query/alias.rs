@@ -1,10 +1,12 @@
 //! Aliases from local records, hosted zones or the policy, and the answer for their last target.
 
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
+use avocet_resolver::Dns64;
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{AA, HEADER_LEN, Header, QR, RA, TC};
-use avocet_wire::view::{MessageView, RecordSection};
+use avocet_wire::view::{MessageView, RecordSection, RecordView};
 use avocet_wire::{Class, Ede, FoldedNameBuf, NameBuf, Rcode, Rtype};
 use avocet_zone::{HostedZone, MadeSet, Proofs};
 
@@ -32,6 +34,17 @@ impl Alias {
     }
 }
 
+/// What becomes of IPv6 addresses that DNS64 made from those of the target of an ALIAS record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MadeAddresses {
+    /// There is no DNS64.
+    Absent,
+    /// The client gets them, without signatures.
+    Shown(Dns64),
+    /// The client does not get them: it queries the zone without recursion, or validates.
+    Withheld(Dns64),
+}
+
 /// The zone of an ALIAS record. In place of a CNAME, the client gets the addresses at the end of
 /// the aliases as records of the owner.
 #[derive(Clone, Debug)]
@@ -42,12 +55,33 @@ pub struct Flattening {
     pub proofs: Proofs,
     /// When the query arrived, in seconds since 1970.
     pub at_secs: u64,
+    /// What becomes of addresses that DNS64 made.
+    pub made: MadeAddresses,
+}
+
+impl Flattening {
+    /// Removes the addresses that the client does not get. Returns whether the others are signed.
+    fn admit(&self, data: &mut Vec<Vec<u8>>) -> Proofs {
+        let is_made = |dns64: &Dns64, data: &[u8]| {
+            let address = <[u8; 16]>::try_from(data).map(Ipv6Addr::from);
+            address.is_ok_and(|address| dns64.translated(address).is_some())
+        };
+        match &self.made {
+            MadeAddresses::Shown(dns64) if data.iter().any(|data| is_made(dns64, data)) => {
+                return Proofs::Omitted;
+            }
+            MadeAddresses::Withheld(dns64) => data.retain(|data| !is_made(dns64, data)),
+            MadeAddresses::Absent | MadeAddresses::Shown(_) => {}
+        }
+        self.proofs
+    }
 }
 
 impl PartialEq for Flattening {
     fn eq(&self, other: &Self) -> bool {
-        let Self { zone, proofs, at_secs } = self;
-        Arc::ptr_eq(zone, &other.zone) && (*proofs, *at_secs) == (other.proofs, other.at_secs)
+        let Self { zone, proofs, at_secs, made } = self;
+        Arc::ptr_eq(zone, &other.zone)
+            && (*proofs, *at_secs, made) == (other.proofs, other.at_secs, &other.made)
     }
 }
 
@@ -131,7 +165,8 @@ fn write_flattened(
     let flags = if is_own { QR | RA | AA } else { QR | RA };
     let mut builder = Builder::new(out, limit, 0, flags).ok()?;
     builder.question(qname, qtype, Class::IN).ok()?;
-    let addresses = addresses_of(end.message, qtype)?;
+    let mut addresses = addresses_of(end.message, qtype)?;
+    let proofs = flattening.admit(&mut addresses.data);
     let of_aliases = flattened.iter().map(|alias| alias.ttl_secs).min().unwrap_or(0);
     let data: Vec<&[u8]> = addresses.data.iter().map(|data| &**data).collect();
     let set = MadeSet {
@@ -139,7 +174,7 @@ fn write_flattened(
         qtype,
         ttl_secs: addresses.ttl_secs.min(of_aliases),
         data: &data,
-        proofs: flattening.proofs,
+        proofs,
         now_secs: flattening.at_secs,
     };
     let is_cut = Header::read(end.message).is_some_and(|header| header.has(TC));
@@ -180,24 +215,33 @@ fn addresses_of(message: &[u8], qtype: Rtype) -> Option<Addresses> {
 fn append(builder: &mut Builder<'_>, message: &[u8]) -> Option<()> {
     let mut rdata = vec![0; usize::from(u16::MAX)];
     for record in MessageView::new(message).ok()?.records().ok()? {
-        let record = record.ok()?;
-        let len = record.expand_rdata(&mut rdata).ok()?;
-        let owner = record.owner().ok()?;
-        let section = match record.section {
-            RecordSection::Answer => Section::Answer,
-            RecordSection::Authority => Section::Authority,
-            RecordSection::Additional => Section::Additional,
-        };
-        let record = Record {
-            owner: owner.wire(),
-            rtype: record.rtype,
-            class: record.class,
-            ttl_secs: record.ttl_secs(),
-            rdata: &rdata[..len],
-        };
-        builder.record(section, &record).map_err(|Full| ()).ok()?;
+        append_record(builder, &record.ok()?, &mut rdata)?;
     }
     Some(())
+}
+
+/// Writes a record of another message. `rdata` is room for the longest data of a record. Returns
+/// `None` if the record is malformed or there is no room.
+pub(super) fn append_record(
+    builder: &mut Builder<'_>,
+    record: &RecordView<'_>,
+    rdata: &mut [u8],
+) -> Option<()> {
+    let len = record.expand_rdata(rdata).ok()?;
+    let owner = record.owner().ok()?;
+    let section = match record.section {
+        RecordSection::Answer => Section::Answer,
+        RecordSection::Authority => Section::Authority,
+        RecordSection::Additional => Section::Additional,
+    };
+    let record = Record {
+        owner: owner.wire(),
+        rtype: record.rtype,
+        class: record.class,
+        ttl_secs: record.ttl_secs(),
+        rdata: &rdata[..len],
+    };
+    builder.record(section, &record).map_err(|Full| ()).ok()
 }
 
 #[cfg(test)]

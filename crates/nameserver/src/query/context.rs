@@ -13,7 +13,7 @@ use avocet_wire::{QueryView, Question, QuestionBuf, Rtype};
 use super::alias::Alias;
 use super::asked::{Asked, AskedEdns, Entrance, Transport};
 use super::decision::{CacheState, Decision, Stage};
-use super::miss::{Miss, Waiter, Way};
+use super::miss::{Miss, Waiter, Way, WithoutV6};
 use super::octets::Octets;
 use super::question::{LocalQuestion, WaitingQuestion};
 use super::scratch::Scratch;
@@ -134,6 +134,8 @@ pub(super) struct Query<'q> {
     pub(super) key: &'q QuestionKey,
     /// The hash of the question; see [`packet_hash`].
     pub(super) hash: u64,
+    /// QTYPE.
+    pub(super) qtype: Rtype,
     /// The profile of the client; see [`Policy::profile`](crate::policy::Policy::profile).
     pub(super) profile: u16,
     /// The flags on which the answer depends; see [`key_flags`].
@@ -174,6 +176,7 @@ impl<'q> Query<'q> {
             asked,
             key,
             hash: packet_hash(key.hash, profile, flags),
+            qtype: waiter.qtype(),
             profile,
             flags,
             note: waiter.note,
@@ -195,10 +198,7 @@ impl<'q> Query<'q> {
     /// Returns the QTYPE.
     #[inline]
     pub(super) fn qtype(&self) -> Rtype {
-        match self.arrival {
-            Arrival::New { view, .. } => view.qtype,
-            Arrival::Waiting(waiter) => waiter.qtype(),
-        }
+        self.qtype
     }
 
     /// Returns the client's address.
@@ -324,16 +324,30 @@ impl<'q> Query<'q> {
                     since: cx.now,
                     is_resumed: false,
                     servers,
+                    without_v6: None,
                     aliases,
                 };
                 (subnet(cx, view, question.view()), waiter)
             }
-            Arrival::Waiting(waiter) => (None, Waiter { aliases, servers, note, ..waiter.clone() }),
+            Arrival::Waiting(waiter) => {
+                let waiter = waiter.clone();
+                (None, Waiter { aliases, servers, note, without_v6: None, ..waiter })
+            }
         };
         let stale_available = self.cache == CacheState::Stale;
         let asked = asked_behind(self.asked, &waiter.aliases);
         let miss = miss_of(&asked, question, hash);
         Miss { subnet, stale_available, waiter: Some(waiter), ..miss }
+    }
+
+    /// Returns the question for the IPv4 addresses of the QNAME, which takes the place of the
+    /// client's question. The servers that the query waited for resolve it.
+    #[cold]
+    pub(super) fn miss_for_v4(&self, v4: &QuestionKey, without_v6: WithoutV6) -> Option<Miss> {
+        let Arrival::Waiting(waiter) = self.arrival else { return None };
+        let waiter = Waiter { without_v6: Some(without_v6.into()), ..waiter.clone() };
+        let miss = miss_of(self.asked, v4.question().into(), v4.hash);
+        Some(Miss { waiter: Some(waiter), ..miss })
     }
 
     /// Returns the question of the query for a prefetch, without a client.

@@ -73,6 +73,8 @@ pub(super) struct Offer {
 pub(super) enum Basis {
     /// The answer depends on the question alone.
     Question,
+    /// The answer depends on the question and on the settings of DNS64.
+    Translation,
     /// The policy replaces an answer of other servers.
     Answer,
     /// The answer has data for the last target of aliases of the policy. The rule or list of the

@@ -1,5 +1,6 @@
 //! Hosted zones: authoritative answers, written by the crate `zone`.
 
+use avocet_resolver::Dns64;
 use avocet_wire::edns::OPT_LEN;
 use avocet_wire::header::{AA, RD};
 use avocet_wire::name::MAX_NAME;
@@ -10,7 +11,7 @@ use avocet_zone::{
     ShownHost,
 };
 
-use super::alias::{Alias, Flattening};
+use super::alias::{Alias, Flattening, MadeAddresses};
 use super::asked::{Asked, AskedEdns, ZoneVersion};
 use super::context::{Query, QueryContext};
 use super::decision::Stage;
@@ -18,6 +19,7 @@ use super::finding::{Finding, Offer};
 use super::question::LocalQuestion;
 use super::respond::Draft;
 use super::shown::ShownHosts;
+use super::translate;
 use super::ttl::{self, Terms};
 use crate::pools::Pools;
 
@@ -102,7 +104,8 @@ fn judged(
 ) -> Finding {
     let (zones, pools) = (cx.state.zones_of(query.profile), &cx.state.names.pools);
     let (asked, at_secs) = (query.asked, cx.wall_secs);
-    let of_client = OfClient { zones, pools, asked, at_secs, shown: None };
+    let translation = cx.state.plan.translation();
+    let of_client = OfClient { zones, pools, asked, at_secs, translation, shown: None };
     let Some(hosts) = ShownHosts::of(cx, query) else {
         return answer(&of_client, question, beyond, out);
     };
@@ -121,6 +124,8 @@ struct OfClient<'c> {
     asked: &'c Asked,
     /// When the query arrived, in seconds since 1970.
     at_secs: u64,
+    /// The DNS64 in force.
+    translation: Option<&'c Dns64>,
     /// The function that decides which additional addresses the client gets; `None` without a
     /// policy.
     shown: Option<&'c ShownHost<'c>>,
@@ -199,7 +204,7 @@ fn proofs_for(asked: &Asked) -> Proofs {
 fn flattened_aliases(
     message: &[u8],
     qtype: Rtype,
-    &OfClient { zones, asked, at_secs, .. }: &OfClient<'_>,
+    &OfClient { zones, asked, at_secs, translation, .. }: &OfClient<'_>,
 ) -> Option<Vec<Alias>> {
     let proofs = proofs_for(asked);
     let (mut aliases, mut target) = (Vec::new(), [0; MAX_NAME]);
@@ -212,7 +217,12 @@ fn flattened_aliases(
         let mut alias = alias_of(&record, &mut target)?;
         if is_flattened {
             let zone = zones.shared_zone_of(alias.owner.view(), qtype)?;
-            alias.flattening = Some(Flattening { zone, proofs, at_secs }.into());
+            let made = match translation.filter(|_| qtype == Rtype::AAAA).cloned() {
+                None => MadeAddresses::Absent,
+                Some(dns64) if translate::is_for(asked) => MadeAddresses::Shown(dns64),
+                Some(dns64) => MadeAddresses::Withheld(dns64),
+            };
+            alias.flattening = Some(Flattening { zone, proofs, at_secs, made }.into());
         }
         aliases.push(alias);
     }

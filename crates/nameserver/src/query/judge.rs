@@ -15,6 +15,7 @@ use super::decision::Stage;
 use super::finding::{Basis, Finding, Lifetime, Obtained, Offer};
 use super::question::LocalQuestion;
 use super::respond::{Draft, draft_empty, sent_to_tcp};
+use super::translate;
 use super::ttl::{Terms, cut_ttls};
 use crate::policy::{
     AnswerVerdict, Answered, Decider, Made, QuestionRuling, QuestionVerdict, Validity,
@@ -57,7 +58,7 @@ pub(super) fn question(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8])
     }
     match ruling.verdict {
         QuestionVerdict::Pass => Finding::Pass(Terms::of(validity, None, note).allowed_by(by)),
-        QuestionVerdict::Answer(made) => Finding::Answer(answer_of(query, &made, out)),
+        QuestionVerdict::Answer(made) => Finding::Answer(answer_of(cx, query, &made, out)),
         QuestionVerdict::Rename(aliases) => Finding::Aliases { aliases, note },
         QuestionVerdict::Forward(servers) => Finding::Forward { servers, note },
         QuestionVerdict::Drop => Finding::Silence { note },
@@ -112,7 +113,7 @@ pub(super) fn answer(
     });
     policy.count_held(cx.scratch.worker(), &mut scratch, told);
     drop(scratch);
-    in_place_of_an_answer(query, ruling.verdict, ruling.note, out)
+    in_place_of_an_answer(cx, query, (ruling.verdict, ruling.note), out)
 }
 
 /// Evaluates the policy on a question that could not be resolved.
@@ -126,7 +127,7 @@ pub(super) fn failure(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) 
     policy.count_held(cx.scratch.worker(), &mut scratch, 0);
     drop(scratch);
     match verdict.in_place_of_an_answer() {
-        Some(verdict) => in_place_of_an_answer(query, verdict, note, out),
+        Some(verdict) => in_place_of_an_answer(cx, query, (verdict, note), out),
         None => Finding::Nothing,
     }
 }
@@ -161,9 +162,9 @@ pub(super) fn judged_part(obtained: &Obtained<'_>) -> Option<JudgedPart> {
 }
 
 fn in_place_of_an_answer(
+    cx: &QueryContext<'_>,
     query: &Query<'_>,
-    verdict: AnswerVerdict<'_>,
-    note: u16,
+    (verdict, note): (AnswerVerdict<'_>, u16),
     out: &mut [u8],
 ) -> Finding {
     match verdict {
@@ -171,7 +172,7 @@ fn in_place_of_an_answer(
             Finding::Pass(Terms::of(validity, ttl_secs, note))
         }
         AnswerVerdict::Answer(made) => {
-            let offer = answer_of(query, &made, out);
+            let offer = answer_of(cx, query, &made, out);
             let is_of_profile = !made.validity.per_query;
             Finding::Answer(Offer { basis: Basis::Answer, is_of_profile, ..offer })
         }
@@ -187,16 +188,17 @@ fn truncated(question: &[u8], out: &mut [u8]) -> Offer {
     Offer::made(Stage::Limited, sent_to_tcp(question, out))
 }
 
-/// Writes an answer of the policy.
-fn answer_of(query: &Query<'_>, made: &Made<'_>, out: &mut [u8]) -> Offer {
-    let question = LocalQuestion::from(query.key.question());
-    let draft = match made.behind.as_deref() {
-        Some(aliases @ [.., last]) => {
-            let target = last.target.folded();
-            let end = LocalQuestion { qname: target.view(), ..question };
-            behind(query, (made, aliases), &end, out)
-        }
-        _ => blocked::draft(&question, &made.form, made.ttl_secs, out),
+/// Writes an answer of the policy. DNS64 applies to addresses to which a rule or list redirects.
+fn answer_of(cx: &QueryContext<'_>, query: &Query<'_>, made: &Made<'_>, out: &mut [u8]) -> Offer {
+    let finding = match made.stage {
+        Stage::Rewritten => translate::answer(cx, query, out, |query, out| {
+            Finding::Answer(Offer::made(made.stage, draft_of(query, made, out)))
+        }),
+        _ => Finding::Nothing,
+    };
+    let draft = match finding {
+        Finding::Answer(offer) => offer.draft,
+        _ => draft_of(query, made, out),
     };
     if made.validity.secs < u32::MAX {
         // Records of a policy zone, and the aliases before them, have individual TTLs.
@@ -206,7 +208,21 @@ fn answer_of(query: &Query<'_>, made: &Made<'_>, out: &mut [u8]) -> Offer {
     }
     let valid_for = std::num::NonZeroU32::new(made.ttl_secs.min(made.validity.kept_secs()));
     let lifetime = valid_for.map_or(Lifetime::Unkept, Lifetime::Counting);
-    Offer { lifetime, ..Offer::made(made.stage, Draft { note: made.note, ..draft }) }
+    let basis = translate::basis(query.qtype());
+    Offer { lifetime, basis, ..Offer::made(made.stage, Draft { note: made.note, ..draft }) }
+}
+
+/// Writes the records of an answer of the policy to the question in the key of the query.
+fn draft_of(query: &Query<'_>, made: &Made<'_>, out: &mut [u8]) -> Draft {
+    let question = LocalQuestion::from(query.key.question());
+    match made.behind.as_deref() {
+        Some(aliases @ [.., last]) => {
+            let target = last.target.folded();
+            let end = LocalQuestion { qname: target.view(), ..question };
+            behind(query, (made, aliases), &end, out)
+        }
+        _ => blocked::draft(&question, &made.form, made.ttl_secs, out),
+    }
 }
 
 /// Writes an answer of the policy for a name to which the aliases of the original answer lead. The

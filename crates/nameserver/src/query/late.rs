@@ -22,7 +22,7 @@ use super::path::{Incoming, answer, conclude, copied, from_rrsets, reject, settl
 use super::respond::{Draft, draft_empty};
 use super::strangers::{client_of, turned_off};
 use super::ttl::ttl_offsets;
-use super::{judge, packet, rrsets};
+use super::{judge, packet, rrsets, translate};
 
 /// Maximum number of answers in [`Given`]. Each has up to 64 KiB.
 const MAX_GIVEN: usize = 8;
@@ -101,6 +101,13 @@ pub fn resume(
 ) -> QueryStep {
     let key = QuestionKey::new(&waiter.question, &cx.shared.key, 0);
     let query = &Query::waiting(cx, waiter, &key);
+    if let Some(miss) = translate::miss_for_v4(cx, query, obtained) {
+        output.misses.push(miss);
+        return QueryStep::Resolve;
+    }
+    let made = translate::in_place_of_v4(cx, query, obtained);
+    let made = made.as_ref().zip(obtained).map(|(made, of_v4)| made.obtained(of_v4));
+    let obtained = made.as_ref().or(obtained);
     let case = Case::of(query, waiter).filter(|_| cx.state.policy.is_some());
     if let Some(finding) = case.as_ref().and_then(|case| given.copy(case, output.message)) {
         return conclude(cx, query, finding, output);

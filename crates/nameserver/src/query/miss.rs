@@ -79,6 +79,15 @@ impl Way<'_> {
     }
 }
 
+/// An answer without IPv6 addresses, from servers to which a rule forwards.
+#[derive(Clone, Debug)]
+pub struct WithoutV6 {
+    /// The message in the form of the packet cache.
+    pub message: Box<[u8]>,
+    /// Maximum TTL of the addresses that are made, in seconds.
+    pub ttl_secs: u32,
+}
+
 /// A client that waits for an answer.
 #[derive(Clone, Debug)]
 pub struct Waiter {
@@ -110,6 +119,9 @@ pub struct Waiter {
     pub is_resumed: bool,
     /// The servers of a rule that forwards the question.
     pub servers: Option<Arc<[SocketAddr]>>,
+    /// The answer without IPv6 addresses, if the query now waits for IPv4 addresses, from which
+    /// DNS64 makes IPv6 addresses.
+    pub without_v6: Option<Box<WithoutV6>>,
     /// CNAMEs of this server or of its policy that led to the name being resolved.
     pub aliases: Vec<Alias>,
 }

@@ -90,6 +90,7 @@ mod signed;
 pub mod special;
 mod strangers;
 mod transfer;
+mod translate;
 mod ttl;
 mod update;
 pub mod witness;

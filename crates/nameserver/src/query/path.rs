@@ -23,7 +23,9 @@ use super::question::LocalQuestion;
 use super::respond::{Draft, draft_empty, finish, truncated};
 use super::scratch::Ahead;
 use super::ttl::{self, Terms};
-use super::{hosted, judge, minimal_any, packet, pool, rrsets, signed, strangers, transfer};
+use super::{
+    hosted, judge, minimal_any, packet, pool, rrsets, signed, strangers, transfer, translate,
+};
 
 /// Maximum number of ALIAS records that lead to one answer.
 const MAX_FLATTENED: usize = 8;
@@ -79,8 +81,9 @@ pub fn answer(
     let flags = key_flags(&asked);
     let hash = packet_hash(key.hash, profile, flags);
     let (cache, arrival) = (CacheState::NotAsked, Arrival::New { view: &view, client });
-    let (asked, note, lists_allow) = (&asked, 0, false);
-    let query = Query { asked, key, hash, profile, flags, note, lists_allow, cache, arrival };
+    let (asked, qtype, note, lists_allow) = (&asked, view.qtype, 0, false);
+    let query =
+        Query { asked, key, hash, qtype, profile, flags, note, lists_allow, cache, arrival };
     if is_beside_the_cache(cx, &query, &view) {
         return after_packets(cx, &query, CacheState::NotAsked, Output { message: out, misses });
     }
@@ -201,17 +204,23 @@ fn own_stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> F
         finding => return finding,
     };
     (query.note, query.lists_allow) = (terms.note, terms.lists_allow);
+    let own = translate::answer(cx, query, out, |query, out| from_own(cx, query, terms, out));
+    match own {
+        Finding::Nothing if is_minimal => minimal_any::answer(query.key.question(), out),
+        Finding::Nothing => from_special(cx, query, terms, out),
+        finding => finding,
+    }
+}
+
+/// Answers from the pools, local records and hosted zones.
+#[inline]
+fn from_own(cx: &QueryContext<'_>, query: &Query<'_>, terms: Terms, out: &mut [u8]) -> Finding {
     match pool::on_terms(cx, query, terms, out) {
         Finding::Nothing => {}
         finding => return finding,
     }
     match from_local(cx, query, terms, out) {
-        Finding::Nothing => {}
-        finding => return finding,
-    }
-    match hosted::on_terms(cx, query, terms, out) {
-        Finding::Nothing if is_minimal => minimal_any::answer(query.key.question(), out),
-        Finding::Nothing => from_special(cx, query, terms, out),
+        Finding::Nothing => hosted::on_terms(cx, query, terms, out),
         finding => finding,
     }
 }
@@ -230,13 +239,16 @@ pub(super) fn own_names(cx: &QueryContext<'_>, query: &Query<'_>, output: Output
     let out = &mut *output.message;
     let mut finding = class_and_type(cx, query, out);
     if let Finding::Nothing = finding {
-        finding = pool::answer(cx, query, &query.local(), out);
-    }
-    if let Finding::Nothing = finding {
-        finding = cx.state.names.local.answer(&query.local(), out);
-    }
-    if let Finding::Nothing = finding {
-        finding = hosted::of_own(cx, query, &query.local(), out);
+        finding = translate::answer(cx, query, out, |query, out| {
+            let mut finding = pool::answer(cx, query, &query.local(), out);
+            if let Finding::Nothing = finding {
+                finding = cx.state.names.local.answer(&query.local(), out);
+            }
+            if let Finding::Nothing = finding {
+                finding = hosted::of_own(cx, query, &query.local(), out);
+            }
+            finding
+        });
     }
     if let Finding::Nothing = finding {
         finding = special(cx, query, &query.local(), out);
@@ -289,7 +301,7 @@ fn from_local(cx: &QueryContext<'_>, query: &Query<'_>, terms: Terms, out: &mut 
         Finding::Answer(offer) => {
             let message = &mut out[..offer.draft.len];
             let lifetime = packet::lifetime_of_local(cx, query, terms, message);
-            Finding::Answer(Offer { lifetime, ..offer })
+            Finding::Answer(Offer { lifetime, basis: translate::basis(query.qtype()), ..offer })
         }
         Finding::Aliases { mut aliases, note } => {
             aliases.iter_mut().for_each(|alias| alias.ttl_secs = terms.cut(alias.ttl_secs));
@@ -449,9 +461,28 @@ fn follow(
     }
 }
 
+/// Answers for the last target of the aliases from this server's own names like [`own_end_of`], and
+/// applies DNS64 to the answer.
+fn own_end(
+    cx: &QueryContext<'_>,
+    query: &Query<'_>,
+    aliases: &mut Vec<Alias>,
+    out: &mut [u8],
+) -> Option<Offer> {
+    if translate::dns64(cx, query).is_none() {
+        return own_end_of(cx, query, aliases, out);
+    }
+    let first = aliases.clone();
+    let found = translate::answer(cx, query, out, |query, out| {
+        aliases.clone_from(&first);
+        own_end_of(cx, query, aliases, out).map_or(Finding::Nothing, Finding::Answer)
+    });
+    if let Finding::Answer(offer) = found { Some(offer) } else { None }
+}
+
 /// Answers for the last target of the aliases from this server's own names, and puts the answer
 /// after the aliases. Adds the further aliases that local records have.
-fn own_end(
+fn own_end_of(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
     aliases: &mut Vec<Alias>,
@@ -481,7 +512,7 @@ fn own_end(
                 return Some(refusal(query, Stage::Hosted, Rcode::SERVFAIL, ede, out));
             }
             if is_flattened {
-                return own_end(cx, client, aliases, out);
+                return own_end_of(cx, client, aliases, out);
             }
             (question, _) = question_behind(cx, asked, aliases.last()?);
             found = pool::answer(cx, query, &question.view().into(), out);

@@ -171,8 +171,9 @@ impl<'s> Rehearsal<'s> {
         let hash = packet_hash(key.hash, profile, flags);
         let arrival = Arrival::New { view: &view, client: &self.client(&peer) };
         let (asked, key, cache) = (&asked, &key, CacheState::Miss);
-        let (note, lists_allow) = (0, false);
-        let query = Query { asked, key, hash, profile, flags, note, lists_allow, cache, arrival };
+        let (qtype, note, lists_allow) = (view.qtype, 0, false);
+        let query =
+            Query { asked, key, hash, qtype, profile, flags, note, lists_allow, cache, arrival };
         self.end(|output| take(&query, output))
     }
 

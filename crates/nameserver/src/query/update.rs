@@ -103,6 +103,7 @@ fn waiting(
         since: cx.now,
         is_resumed: false,
         servers: None,
+        without_v6: None,
         aliases: Vec::new(),
     };
     let (zone, message) = (id, message.into());

@@ -6,6 +6,7 @@ mod asked;
 mod changes_of_the_policy;
 mod choices;
 mod costly_names;
+mod dns64;
 mod hosted_zones;
 mod kept;
 mod logged_decisions;

@@ -3,7 +3,7 @@
 //! resolved delays no zone. The targets are resolved without the policy, as for the answers.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -92,13 +92,19 @@ fn look_up_target(running: &Running, zone: &AwaitedAddresses, target: &[u8]) -> 
     found.unwrap_or_else(|_| AddressLookUp::failed(target))
 }
 
-/// Returns the addresses of a target, none if it does not exist.
+/// Returns the addresses of a target, none if it does not exist. Leaves out addresses that DNS64
+/// made: only clients of this server reach them.
 fn addresses_of(shared: &Shared, target: &[u8]) -> Result<AddressLookUp, LookupError> {
     let name = FoldedName::from_folded_unchecked(target);
     let (four, four_ttl_secs) = own_questions::records(shared, name, Rtype::A)?;
     let (six, six_ttl_secs) = own_questions::records(shared, name, Rtype::AAAA)?;
     let four = four.iter().filter_map(|data| <[u8; 4]>::try_from(&**data).ok().map(IpAddr::from));
-    let six = six.iter().filter_map(|data| <[u8; 16]>::try_from(&**data).ok().map(IpAddr::from));
+    let state = shared.snapshot();
+    let is_made = |six: &Ipv6Addr| {
+        state.plan.translation().is_some_and(|dns64| dns64.translated(*six).is_some())
+    };
+    let six = six.iter().filter_map(|data| <[u8; 16]>::try_from(&**data).ok().map(Ipv6Addr::from));
+    let six = six.filter(|six| !is_made(six)).map(IpAddr::from);
     let addresses: BTreeSet<IpAddr> = four.chain(six).collect();
     // An RRset without records has no TTL here.
     let ttls = [four_ttl_secs, six_ttl_secs].into_iter().filter(|secs| *secs > 0);

@@ -1,0 +1,204 @@
+//! DNS64 (RFC 6147) for the answers that the resolver does not make: IPv6 addresses from the IPv4
+//! addresses of pools, local records, hosted zones and rules, and from the answers of servers to
+//! which a rule forwards. The resolver translates all other answers.
+//!
+//! The question is answered as it is. If the answer has no IPv6 address, the same question for IPv4
+//! addresses is answered, and the addresses in this answer are translated.
+
+use std::num::NonZeroU32;
+
+use avocet_resolver::Dns64;
+use avocet_wire::builder::{Builder, Record, Section};
+use avocet_wire::header::{AD, CD, RD, TC};
+use avocet_wire::name::MAX_NAME;
+use avocet_wire::query::QuestionKey;
+use avocet_wire::view::{MessageView, RecordSection, RecordView};
+use avocet_wire::{Class, Rcode, Rtype};
+
+use super::alias::append_record;
+use super::asked::Asked;
+use super::context::{Arrival, Query, QueryContext};
+use super::finding::{Basis, Finding, Obtained, Offer};
+use super::miss::{Miss, WithoutV6};
+use super::respond::Draft;
+use super::ttl::ttl_offsets;
+
+/// Maximum TTL of a made record, in seconds, if no SOA record limits it (RFC 6147 §5.1.7).
+const MAX_TTL_SECS: u32 = 600;
+
+/// The answer in place of one without IPv6 addresses.
+pub(super) struct InItsPlace {
+    message: Vec<u8>,
+    ttl_offsets: Vec<u16>,
+    kept_for: Option<NonZeroU32>,
+}
+
+impl InItsPlace {
+    /// Returns this answer, for which the servers gave the answer `of_v4`.
+    pub(super) fn obtained<'a>(&'a self, of_v4: &Obtained<'a>) -> Obtained<'a> {
+        let Self { message, ttl_offsets, kept_for } = self;
+        Obtained { message, ttl_offsets, kept_for: *kept_for, rcode: Rcode::NOERROR, ..*of_v4 }
+    }
+}
+
+/// Returns the DNS64 that applies to a query; `None` if none does.
+#[inline]
+pub(super) fn dns64<'s>(cx: &QueryContext<'s>, query: &Query<'_>) -> Option<&'s Dns64> {
+    if query.qtype() != Rtype::AAAA {
+        return None;
+    }
+    cx.state.plan.translation().filter(|_| is_for(query.asked))
+}
+
+/// Returns whether a client gets addresses that DNS64 makes: it asks for recursion, and does not
+/// validate the answer (RFC 6147 §5.5).
+pub(super) fn is_for(asked: &Asked) -> bool {
+    let validates = asked.dnssec_ok() && asked.flags & CD != 0;
+    asked.flags & RD != 0 && !validates
+}
+
+/// Returns the basis of an answer of this server or its policy to a question of this type.
+pub(super) fn basis(qtype: Rtype) -> Basis {
+    if qtype == Rtype::AAAA { Basis::Translation } else { Basis::Question }
+}
+
+/// Answers a query by `answer`, and translates addresses if necessary.
+#[inline]
+pub(super) fn answer(
+    cx: &QueryContext<'_>,
+    query: &Query<'_>,
+    out: &mut [u8],
+    mut answer: impl FnMut(&Query<'_>, &mut [u8]) -> Finding,
+) -> Finding {
+    let finding = answer(query, out);
+    let Some(dns64) = dns64(cx, query) else { return finding };
+    let Finding::Answer(Offer { draft, .. }) = finding else { return finding };
+    let Some(ttl_secs) = lacking(dns64, draft.rcode, &out[..draft.len]) else { return finding };
+    let key = key_for_v4(cx, query);
+    let of_v4 = Query { key: &key, qtype: Rtype::A, ..*query };
+    if let Finding::Answer(offer) = answer(&of_v4, out)
+        && offer.draft.rcode == Rcode::NOERROR
+    {
+        let message = out[..offer.draft.len].to_vec();
+        if let Some(len) = write(dns64, &message, ttl_secs, out) {
+            let draft = Draft { len, ..offer.draft };
+            return Finding::Answer(Offer { draft, basis: Basis::Translation, ..offer });
+        }
+    }
+    // The answer about IPv4 addresses has overwritten the first answer.
+    answer(query, out)
+}
+
+/// Returns the question for IPv4 addresses, if the servers of a rule gave a waiting query an answer
+/// without IPv6 addresses. The same servers resolve it.
+pub(super) fn miss_for_v4(
+    cx: &QueryContext<'_>,
+    query: &Query<'_>,
+    obtained: Option<&Obtained<'_>>,
+) -> Option<Miss> {
+    let dns64 = dns64(cx, query)?;
+    let Arrival::Waiting(waiter) = query.arrival else { return None };
+    let obtained = obtained.filter(|_| query.is_forwarded() && waiter.without_v6.is_none())?;
+    let ttl_secs = lacking(dns64, obtained.rcode, obtained.message)?;
+    let without_v6 = WithoutV6 { message: obtained.message.into(), ttl_secs };
+    query.miss_for_v4(&key_for_v4(cx, query), without_v6)
+}
+
+/// Returns the answer to a query that has waited for the IPv4 addresses in `obtained`; `None` for
+/// other queries, and if these addresses could not be resolved (RFC 6147 §5.1.6).
+pub(super) fn in_place_of_v4(
+    cx: &QueryContext<'_>,
+    query: &Query<'_>,
+    obtained: Option<&Obtained<'_>>,
+) -> Option<InItsPlace> {
+    let Arrival::Waiting(waiter) = query.arrival else { return None };
+    let WithoutV6 { message, ttl_secs } = waiter.without_v6.as_deref()?;
+    let obtained = obtained.filter(|obtained| obtained.rcode != Rcode::SERVFAIL)?;
+    let mut out = vec![0; usize::from(u16::MAX)];
+    let made =
+        dns64(cx, query).and_then(|dns64| write(dns64, obtained.message, *ttl_secs, &mut out));
+    let message = match made {
+        Some(len) => {
+            out.truncate(len);
+            out
+        }
+        None => message.to_vec(),
+    };
+    let (ttl_offsets, _) = ttl_offsets(&message);
+    let kept_for = obtained.kept_for.and_then(|secs| NonZeroU32::new(secs.get().min(*ttl_secs)));
+    Some(InItsPlace { message, ttl_offsets, kept_for })
+}
+
+/// Returns the maximum TTL of made addresses if an answer has no address outside of the excluded
+/// ranges; `None` if it has one, or if it is an error or truncated.
+fn lacking(dns64: &Dns64, rcode: Rcode, message: &[u8]) -> Option<u32> {
+    let view = MessageView::new(message).ok()?;
+    if rcode != Rcode::NOERROR || view.header().has(TC) {
+        return None;
+    }
+    let mut ttl_secs = None;
+    for record in view.records().ok()? {
+        let record = record.ok()?;
+        match (record.section, record.rtype) {
+            (RecordSection::Answer, Rtype::AAAA) if !dns64.is_excluded(record.rdata()) => {
+                return None;
+            }
+            (RecordSection::Authority, Rtype::SOA) => ttl_secs = Some(record.ttl_secs()),
+            _ => {}
+        }
+    }
+    Some(ttl_secs.unwrap_or(MAX_TTL_SECS))
+}
+
+/// Returns the key of the question for the IPv4 addresses of the queried name.
+fn key_for_v4(cx: &QueryContext<'_>, query: &Query<'_>) -> QuestionKey {
+    let (mut room, asked) = ([0; MAX_NAME + 4], query.key.question().octets());
+    let octets = &mut room[..asked.len()];
+    octets.copy_from_slice(asked);
+    if let Some((_, [high, low, ..])) = octets.split_last_chunk_mut::<4>() {
+        [*high, *low] = Rtype::A.0.to_be_bytes();
+    }
+    QuestionKey::new(octets, &cx.shared.key, 0)
+}
+
+/// Writes an answer about IPv4 addresses with IPv6 addresses in their place. Signatures of the IPv4
+/// addresses are omitted. Returns the length; `None` if no address is translated.
+#[cold]
+fn write(dns64: &Dns64, of_v4: &[u8], ttl_secs: u32, out: &mut [u8]) -> Option<usize> {
+    let view = MessageView::new(of_v4).ok()?;
+    let qname = view.question().ok()?.qname().ok()?;
+    let (limit, flags) = (out.len(), view.header().flags & !AD);
+    let mut builder = Builder::new(out, limit, 0, flags).ok()?;
+    builder.question(qname.wire(), Rtype::AAAA, Class::IN).ok()?;
+    let (mut is_made, mut rdata) = (false, Vec::new());
+    for record in view.records().ok()? {
+        let record = record.ok()?;
+        let written = match (record.section, record.rtype) {
+            (RecordSection::Additional, _) => break,
+            (RecordSection::Answer, Rtype::A) => {
+                let Some(octets) = dns64.synthesise(record.rdata()) else { continue };
+                is_made = true;
+                let owner = record.owner().ok()?;
+                let ttl_secs = record.ttl_secs().min(ttl_secs);
+                let (rtype, class) = (Rtype::AAAA, Class::IN);
+                let record = Record { owner: owner.wire(), rtype, class, ttl_secs, rdata: &octets };
+                builder.record(Section::Answer, &record).ok()
+            }
+            (RecordSection::Answer, Rtype::RRSIG) if covers_v4(&record) => continue,
+            _ => {
+                rdata.resize(usize::from(u16::MAX), 0);
+                append_record(&mut builder, &record, &mut rdata)
+            }
+        };
+        if written.is_none() {
+            builder.truncate();
+            break;
+        }
+    }
+    is_made.then(|| builder.finish())
+}
+
+/// Returns whether an RRSIG record is for A records.
+fn covers_v4(record: &RecordView<'_>) -> bool {
+    record.rdata().first_chunk() == Some(&Rtype::A.0.to_be_bytes())
+}
