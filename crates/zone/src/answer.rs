@@ -323,7 +323,9 @@ impl<'z> Writing<'_, 'z> {
     }
 
     /// Writes the DNAME record of an ancestor, and the CNAME record that follows from it (RFC 6672
-    /// §3.1).
+    /// §3.1). ANY is followed, like the types that the target may have: the redirection is of the
+    /// whole name (§3.2). A CNAME record at the name itself is not: it matches ANY (RFC 1034
+    /// §4.3.2).
     fn dname(
         &mut self,
         name: FoldedName<'_>,

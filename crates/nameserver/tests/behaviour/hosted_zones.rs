@@ -108,11 +108,17 @@ fn what_is_beyond_a_zone_is_resolved_for_clients_that_want_recursion() {
 
 #[test]
 fn any_below_a_dname_record_is_answered_without_the_network() {
-    let file = ZoneFile::new("dname-any", &format!("{ZONE}tree DNAME other.\n"));
+    let zone = format!("{ZONE}tree DNAME other.\nown DNAME corp.example.\n");
+    let file = ZoneFile::new("dname-any", &zone);
     let mut server = file.server("");
     assert_eq!(ask(&mut server, CLIENT, "a.tree.corp.example.", Rtype::A), "nothing");
     let any = ask(&mut server, CLIENT, "a.tree.corp.example.", Rtype::ANY);
     assert_eq!(any, "NOERROR 300 other. 300 a.other.");
+    // Within the zones, the DNAME record is followed (RFC 6672 §3.2), and a CNAME record is not.
+    let any = ask(&mut server, CLIENT, "www.own.corp.example.", Rtype::ANY);
+    assert_eq!(any, "NOERROR 300 corp.example. 300 www.corp.example. 300 192.0.2.2");
+    let any = ask(&mut server, CLIENT, "alias.own.corp.example.", Rtype::ANY);
+    assert_eq!(any, "NOERROR 300 corp.example. 300 alias.corp.example. 300 www.corp.example.");
 }
 
 /// Returns the additional records of a reply: owner and type.
