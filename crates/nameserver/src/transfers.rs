@@ -2,7 +2,7 @@
 //! messages that are still to be sent.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +14,11 @@ use avocet_zone::{OutboundTransfer, TsigError, TsigSigner};
 const MAX_TRANSFERS: usize = 64;
 /// Maximum number of transfers at the same time to one address.
 const MAX_TRANSFERS_OF_CLIENT: usize = 8;
+/// Maximum number of transfers at the same time to an IPv6 link (/64). A host with IPv6 can use
+/// every address of its link.
+const MAX_TRANSFERS_OF_LINK: usize = MAX_TRANSFERS / 2;
+/// Maximum number of transfers at the same time to an IPv6 site (/48).
+const MAX_TRANSFERS_OF_SITE: usize = MAX_TRANSFERS - MAX_TRANSFERS / 4;
 
 /// An event between servers that is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,7 +140,7 @@ pub struct ServerCounts {
 /// Transfers are rare, so one lock and shared counters are enough.
 #[derive(Default)]
 pub struct TransferLedger {
-    open: Mutex<HashMap<IpAddr, usize>>,
+    open: Mutex<OpenTransfers>,
     counts: [AtomicU64; EVENTS],
 }
 
@@ -164,24 +169,53 @@ impl TransferLedger {
 
     /// Returns the number of transfers in progress.
     pub fn in_progress(&self) -> usize {
-        self.open().values().sum()
+        self.open().total
     }
 
-    /// Reserves a transfer to this address; `None` if too many transfers run.
+    /// Reserves a transfer to this address; `None` if too many transfers run, to all clients or to
+    /// the client and its networks.
     pub fn permit(self: &Arc<Self>, ip: IpAddr) -> Option<TransferPermit> {
         let mut open = self.open();
-        let all: usize = open.values().sum();
-        let own = open.get(&ip).copied().unwrap_or(0);
-        if all >= MAX_TRANSFERS || own >= MAX_TRANSFERS_OF_CLIENT {
+        let count = |network| open.by_network.get(&network).copied().unwrap_or(0);
+        if open.total >= MAX_TRANSFERS
+            || networks_of(ip).any(|(network, most)| count(network) >= most)
+        {
             return None;
         }
-        open.insert(ip, own + 1);
+        open.total += 1;
+        networks_of(ip).for_each(|(network, _)| *open.by_network.entry(network).or_default() += 1);
         Some(TransferPermit { ledger: self.clone(), ip })
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+    fn open(&self) -> MutexGuard<'_, OpenTransfers> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The numbers of transfers in progress.
+#[derive(Default)]
+struct OpenTransfers {
+    total: usize,
+    /// The numbers for each client and network, by address and length of the prefix.
+    by_network: HashMap<(IpAddr, u8), usize>,
+}
+
+/// Returns a client and its networks, each with the maximum number of its transfers. An IPv4 client
+/// has only its address.
+fn networks_of(client: IpAddr) -> impl Iterator<Item = ((IpAddr, u8), usize)> {
+    let client = client.to_canonical();
+    let wider = match client {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(v6) => {
+            let upper = |len: u8| {
+                let bits = v6.to_bits() & (u128::MAX << (128 - u32::from(len)));
+                (IpAddr::from(Ipv6Addr::from_bits(bits)), len)
+            };
+            Some([(upper(64), MAX_TRANSFERS_OF_LINK), (upper(48), MAX_TRANSFERS_OF_SITE)])
+        }
+    };
+    let own = ((client, 128), MAX_TRANSFERS_OF_CLIENT);
+    std::iter::once(own).chain(wider.into_iter().flatten())
 }
 
 /// A permit for one transfer. The number of permits limits the transfers that run at the same time.
@@ -193,10 +227,12 @@ pub struct TransferPermit {
 impl Drop for TransferPermit {
     fn drop(&mut self) {
         let mut open = self.ledger.open();
-        if let Some(count) = open.get_mut(&self.ip) {
+        open.total -= 1;
+        for (network, _) in networks_of(self.ip) {
+            let Some(count) = open.by_network.get_mut(&network) else { continue };
             *count -= 1;
             if *count == 0 {
-                open.remove(&self.ip);
+                open.by_network.remove(&network);
             }
         }
     }
@@ -280,5 +316,23 @@ mod tests {
         assert!(ledger.permit(ip(1)).is_some() && ledger.permit(ip(99)).is_some());
         held.clear();
         assert_eq!(ledger.in_progress(), 0);
+    }
+
+    #[test]
+    fn transfers_to_many_addresses_of_one_ipv6_network_have_a_limit() {
+        let check = |addresses: &dyn Fn(u16) -> IpAddr, most: usize| {
+            let ledger = Arc::new(TransferLedger::default());
+            let held: Vec<_> = (0..100).map_while(|at| ledger.permit(addresses(at))).collect();
+            assert_eq!(held.len(), most);
+            let other = ledger.permit("2001:db8:ffff::1".parse().unwrap());
+            assert!(other.is_some(), "others get transfers");
+            drop((held, other));
+            assert!(ledger.open().by_network.is_empty() && ledger.in_progress() == 0);
+        };
+        let ip = |link, last| IpAddr::from([0x2001, 0xdb8, 1, link, 0, 0, 0, last]);
+        check(&|_| ip(1, 1), MAX_TRANSFERS_OF_CLIENT);
+        check(&|at| ip(1, at), MAX_TRANSFERS_OF_LINK);
+        check(&|at| ip(at, at), MAX_TRANSFERS_OF_SITE);
+        check(&|_| "::ffff:192.0.2.1".parse().unwrap(), MAX_TRANSFERS_OF_CLIENT);
     }
 }

@@ -2,6 +2,7 @@
 //! of its /64, and many sites have a /48 of their own, so a limit for each address does not limit
 //! what one party can take.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 /// The networks of which the limits on connections apply.
@@ -35,9 +36,83 @@ impl ClientNetwork {
     }
 }
 
+/// A number for each client and for each of its networks, such as of open connections.
+#[derive(Default, Debug)]
+pub struct NetworkCounts(HashMap<ClientNetwork, usize>);
+
+impl NetworkCounts {
+    /// Adds one to the numbers of a client and its networks.
+    pub fn add(&mut self, client: IpAddr) {
+        for network in ClientNetwork::around(client) {
+            *self.0.entry(network).or_default() += 1;
+        }
+    }
+
+    /// Subtracts one from the numbers of a client and its networks. Returns whether the client was
+    /// counted.
+    pub fn remove(&mut self, client: IpAddr) -> bool {
+        let mut is_counted = false;
+        for network in ClientNetwork::around(client) {
+            let Some(count) = self.0.get_mut(&network) else { continue };
+            is_counted = true;
+            *count -= 1;
+            if *count == 0 {
+                self.0.remove(&network);
+            }
+        }
+        is_counted
+    }
+
+    /// Returns the smallest of a client and its networks that has reached its limit.
+    pub fn full(
+        &self,
+        client: IpAddr,
+        limit: impl Fn(ClientNetwork) -> usize,
+    ) -> Option<ClientNetwork> {
+        let count = |network: &ClientNetwork| self.0.get(network).copied().unwrap_or(0);
+        ClientNetwork::around(client).find(|network| count(network) >= limit(*network))
+    }
+
+    /// Returns whether no client is counted.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_network_is_full_whichever_addresses_its_clients_use() {
+        let mut counts = NetworkCounts::default();
+        let limit = |network| match network {
+            ClientNetwork::Address(_) => 2,
+            ClientNetwork::Link(_) => 3,
+            ClientNetwork::Site(_) => 4,
+        };
+        let mut check = |client: &str, expected: Option<usize>| {
+            let client: IpAddr = client.parse().unwrap();
+            let networks: Vec<_> = ClientNetwork::around(client).collect();
+            let full = counts.full(client, limit);
+            assert_eq!(full, expected.map(|at| networks[at]), "{client}");
+            counts.add(client);
+        };
+        check("2001:db8:1:1::1", None);
+        check("2001:db8:1:1::1", None);
+        check("2001:db8:1:1::1", Some(0));
+        check("2001:db8:1:1::2", Some(1));
+        check("2001:db8:1:2::1", Some(2));
+        check("2001:db8:2:1::1", None);
+        check("192.0.2.1", None);
+        check("192.0.2.2", None);
+        let mut remove = |client: &str| counts.remove(client.parse().unwrap());
+        assert!(!remove("2001:db8:3::1") && remove("192.0.2.1") && !remove("192.0.2.1"));
+        for client in ["1:1::1", "1:1::1", "1:1::1", "1:1::2", "1:2::1", "2:1::1"] {
+            assert!(remove(&format!("2001:db8:{client}")), "{client}");
+        }
+        assert!(remove("192.0.2.2") && counts.is_empty());
+    }
 
     #[test]
     fn networks_of_ipv6_include_their_addresses_only() {

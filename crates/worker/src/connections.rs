@@ -1,12 +1,11 @@
 //! Counts and limits open TCP connections, for each client, for each network of IPv6 clients, and
 //! in total.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
 use avocet_config::TcpConfig;
-use avocet_session::network::ClientNetwork;
+use avocet_session::network::{ClientNetwork, NetworkCounts};
 
 /// The numbers of open TCP connections, in total and for each client and network. They are accessed
 /// only when a connection opens or closes.
@@ -18,7 +17,7 @@ pub struct ConnectionCounts {
 #[derive(Default)]
 struct Counts {
     total: usize,
-    by_network: HashMap<ClientNetwork, usize>,
+    by_network: NetworkCounts,
 }
 
 /// The limits for open connections.
@@ -54,6 +53,12 @@ impl ConnectionLimits {
         };
         share.max(self.per_client) + self.excess
     }
+
+    /// Returns the maximum number of connections of a client or network that are in a handshake:
+    /// half of its connections.
+    pub(crate) fn in_handshake(&self, network: ClientNetwork) -> usize {
+        (self.within(network) / 2).max(1)
+    }
 }
 
 /// The limit that a connection exceeds.
@@ -72,16 +77,13 @@ impl ConnectionCounts {
     /// Returns the first limit that is reached, that of the client before those of its networks.
     pub fn open(&self, client: IpAddr, limits: &ConnectionLimits) -> Result<(), Crowded> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_full = |network: &ClientNetwork| counts.of(*network) >= limits.within(*network);
-        if let Some(network) = ClientNetwork::around(client).find(is_full) {
+        if let Some(network) = counts.by_network.full(client, |network| limits.within(network)) {
             return Err(Crowded::Network(network));
         }
         if counts.total >= limits.total {
             return Err(Crowded::Total);
         }
-        for network in ClientNetwork::around(client) {
-            *counts.by_network.entry(network).or_default() += 1;
-        }
+        counts.by_network.add(client);
         counts.total += 1;
         Ok(())
     }
@@ -89,28 +91,14 @@ impl ConnectionCounts {
     /// Returns the first of a client and its networks that has more connections than permitted.
     pub fn excess(&self, client: IpAddr, limits: &ConnectionLimits) -> Option<ClientNetwork> {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        ClientNetwork::around(client).find(|network| counts.of(*network) > limits.within(*network))
+        counts.by_network.full(client, |network| limits.within(network) + 1)
     }
 
     /// Removes a connection of `client` from the counts.
     pub fn close(&self, client: IpAddr) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut is_counted = false;
-        for network in ClientNetwork::around(client) {
-            let Some(count) = counts.by_network.get_mut(&network) else { continue };
-            is_counted = true;
-            *count -= 1;
-            if *count == 0 {
-                counts.by_network.remove(&network);
-            }
-        }
+        let is_counted = counts.by_network.remove(client);
         counts.total -= usize::from(is_counted);
-    }
-}
-
-impl Counts {
-    fn of(&self, network: ClientNetwork) -> usize {
-        self.by_network.get(&network).copied().unwrap_or(0)
     }
 }
 

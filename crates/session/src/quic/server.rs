@@ -12,7 +12,7 @@
 //! worker's event loop. A client that has not proven its address gets at most three times the
 //! octets that it sent (RFC 9000 §8.1).
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ use super::doq::DoqError;
 use super::keys::QuicKeys;
 use super::listener::{QuicListener, QuicProtocol};
 use crate::certificate;
-use crate::network::ClientNetwork;
+use crate::network::{ClientNetwork, NetworkCounts};
 use crate::proof::HandshakeFacts;
 
 /// Maximum number of handshakes that a worker begins in one pass of its event loop.
@@ -35,14 +35,22 @@ const MAX_HANDSHAKES: usize = 8;
 const MAX_WAITING: usize = 256;
 /// Number of incomplete handshakes of a worker at which new clients must prove their address.
 const CROWDED: usize = 64;
-/// Number of incomplete handshakes of one address at which further clients must prove this address.
-/// Anyone can send datagrams from a false address, but nobody can complete a handshake from one.
-const CROWDED_CLIENT: usize = 2;
 /// Maximum number of datagrams that a connection sends in one pass of the event loop, so that other
 /// connections are not delayed.
 const MAX_DATAGRAMS: usize = 32;
 /// Maximum number of timers that are handled in one pass of the event loop.
 const MAX_TIMERS: usize = 256;
+
+/// Returns the number of incomplete handshakes of an address, or of a network of IPv6 addresses, at
+/// which further clients must prove their address. Anyone can send datagrams from a false address,
+/// but nobody can complete a handshake from one.
+const fn crowded_at(network: ClientNetwork) -> usize {
+    match network {
+        ClientNetwork::Address(_) => 2,
+        ClientNetwork::Link(_) => 8,
+        ClientNetwork::Site(_) => 32,
+    }
+}
 /// Maximum number of octets of incomplete queries and of responses that clients have not read, of
 /// all connections of a worker. Above it, connections that add more are closed.
 const MAX_HELD: usize = 64 << 20;
@@ -235,8 +243,8 @@ pub struct QuicServer {
     /// Connections with queries that earlier passes of the event loop have left. Each occurs once,
     /// and the first has waited longest.
     behind: VecDeque<u32>,
-    /// Number of incomplete handshakes of each client.
-    handshaking: HashMap<IpAddr, usize>,
+    /// Number of incomplete handshakes of each client and network.
+    handshaking: NetworkCounts,
     /// Number of all incomplete handshakes.
     half_open: usize,
     open: usize,
@@ -258,7 +266,7 @@ impl QuicServer {
             deadlines: BTreeSet::new(),
             dirty: Vec::new(),
             behind: VecDeque::new(),
-            handshaking: HashMap::new(),
+            handshaking: NetworkCounts::default(),
             half_open: 0,
             open: 0,
             held: 0,
@@ -353,8 +361,8 @@ impl QuicServer {
     fn meet(&mut self, attempt: Attempt, host: &mut impl QuicHost) {
         let Attempt { incoming, entrance, octets } = attempt;
         let ip = incoming.remote_address().ip();
-        let of_client = self.handshaking.get(&ip).copied().unwrap_or(0);
-        let crowded = self.half_open + self.waiting.len() >= CROWDED || of_client >= CROWDED_CLIENT;
+        let crowded = self.half_open + self.waiting.len() >= CROWDED
+            || self.handshaking.full(ip, crowded_at).is_some();
         if crowded && !incoming.remote_address_validated() && incoming.may_retry() {
             self.buffer.clear();
             if let Ok(transmit) = self.endpoint.retry(incoming, &mut self.buffer) {
@@ -427,7 +435,7 @@ impl QuicServer {
                 self.slots[slot].connection = Some(Box::new(connection));
                 self.open += 1;
                 self.half_open += 1;
-                *self.handshaking.entry(ip).or_default() += 1;
+                self.handshaking.add(ip);
                 self.process(now, slot as u32, host);
             }
             Err(error) => {
@@ -506,12 +514,7 @@ impl QuicServer {
 
     fn forget_handshake(&mut self, ip: IpAddr) {
         self.half_open -= 1;
-        if let Some(count) = self.handshaking.get_mut(&ip) {
-            *count -= 1;
-            if *count == 0 {
-                self.handshaking.remove(&ip);
-            }
-        }
+        self.handshaking.remove(ip);
     }
 
     fn soil(&mut self, slot: u32) {

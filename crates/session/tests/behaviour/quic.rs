@@ -239,6 +239,25 @@ fn many_handshakes_in_the_name_of_others_need_a_proof() {
 }
 
 #[test]
+fn handshakes_from_many_addresses_of_one_ipv6_network_need_a_proof() {
+    for (site, most) in [(false, 8), (true, 32)] {
+        let mut world = World::new(1);
+        for number in 0..50 {
+            let link = if site { number } else { 1 };
+            let one = world.connect(&format!("[2001:db8:1:{link}::{}]:4000", number + 1));
+            let addr = world.clients[one].addr;
+            for datagram in world.first_flight(one) {
+                world.deliver_to_server(addr, &datagram);
+            }
+            let _ = world.take_sent();
+        }
+        assert_eq!(world.server.open(), most);
+        let retried = world.server.counts().retried;
+        assert!(retried >= 50 - most as u64, "{retried}");
+    }
+}
+
+#[test]
 fn one_address_cannot_be_used_up_by_others() {
     let mut world = World::new(1);
     world.host.most = 5;

@@ -163,10 +163,10 @@ impl Intake {
         }
     }
 
-    /// Limits incomplete handshakes of a client. If half of its permitted connections are in a
-    /// handshake, closes the oldest of these.
+    /// Limits incomplete handshakes of a client and of its networks. If half of the permitted
+    /// connections are in a handshake, closes the oldest of these.
     fn limit_handshakes(&mut self, ip: IpAddr, limits: ConnectionLimits) {
-        let most = (limits.per_client / 2).max(1);
+        let most = |network| limits.in_handshake(network);
         if let Some(ip) = self.streams.close_handshake(ip, most) {
             self.shared.connections.close(ip);
             self.metrics().tcp_expired.add(1);

@@ -6,7 +6,6 @@
 //! a client has too many queries in flight or unread replies, the server does not read from it
 //! until the number is lower.
 
-use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, TcpStream};
 use std::ops::ControlFlow;
@@ -19,6 +18,7 @@ use avocet_nameserver::transfers::TransferRest;
 use avocet_policy::client::DeviceClaims;
 use avocet_session::frame::{ReadBuffer, ReadState, WriteState};
 use avocet_session::http::HttpEnd;
+use avocet_session::network::{ClientNetwork, NetworkCounts};
 use avocet_session::quic::Whose;
 use avocet_session::session::ServerSession;
 use rustls::HandshakeKind;
@@ -150,8 +150,8 @@ pub(crate) struct Streams {
     /// The numbers of connections that HTTP has ended, in the order of
     /// [`HTTPS_ENDS`](avocet_nameserver::metrics::HTTPS_ENDS).
     https_ends: [u64; 2],
-    /// The number of connections with an incomplete handshake, for each client.
-    handshaking: HashMap<IpAddr, usize>,
+    /// The number of connections with an incomplete handshake, for each client and network.
+    handshaking: NetworkCounts,
     /// The number of handshake steps that may still be taken in this turn of the event loop.
     handshakes_left: u32,
     /// The numbers of handshakes since the start, in the order of
@@ -173,7 +173,7 @@ impl Streams {
             encrypted: 0,
             https: 0,
             https_ends: [0; 2],
-            handshaking: HashMap::new(),
+            handshaking: NetworkCounts::default(),
             handshakes_left: MAX_HANDSHAKES,
             handshakes: [0; 3],
         }
@@ -229,7 +229,7 @@ impl Streams {
         if is_handshaking {
             self.encrypted += 1;
             self.https += usize::from(session.is_http());
-            *self.handshaking.entry(client.ip).or_default() += 1;
+            self.handshaking.add(client.ip);
         }
         self.slots[slot as usize].connection = Some(Connection {
             stream,
@@ -310,29 +310,23 @@ impl Streams {
             connection.active_ms = now_ms;
             let place = usize::from(kind == HandshakeKind::Resumed);
             self.handshakes[place] += 1;
-            self.forget_handshake(ip);
+            self.handshaking.remove(ip);
         }
         self.dirty.push(slot);
         None
     }
 
-    fn forget_handshake(&mut self, ip: IpAddr) {
-        if let Some(count) = self.handshaking.get_mut(&ip) {
-            *count -= 1;
-            if *count == 0 {
-                self.handshaking.remove(&ip);
-            }
-        }
-    }
-
-    /// Closes the oldest connection of a client whose handshake is incomplete, if there are `most`
-    /// of them.
-    pub(crate) fn close_handshake(&mut self, ip: IpAddr, most: usize) -> Option<IpAddr> {
-        if self.handshaking.get(&ip).is_none_or(|count| *count < most) {
-            return None;
-        }
+    /// Closes the oldest connection with an incomplete handshake of a client, or of its network, if
+    /// there are `most` of them.
+    pub(crate) fn close_handshake(
+        &mut self,
+        ip: IpAddr,
+        most: impl Fn(ClientNetwork) -> usize,
+    ) -> Option<IpAddr> {
+        let crowd = self.handshaking.full(ip, most)?;
         let begun = self.slots.iter().enumerate().filter_map(|(at, slot)| {
-            let connection = slot.connection.as_ref().filter(|one| one.client.ip == ip)?;
+            let in_crowd = slot.connection.as_ref().filter(|one| crowd.includes(one.client.ip));
+            let connection = in_crowd?;
             Some((connection.handshake_since_ms?, at as u32))
         });
         let (_, slot) = begun.min()?;
@@ -456,7 +450,7 @@ impl Streams {
         }
         if connection.handshake_since_ms.is_some() {
             self.handshakes[2] += 1;
-            self.forget_handshake(ip);
+            self.handshaking.remove(ip);
         }
         // When the descriptor is closed, the poller no longer watches it.
         self.free.push(slot);
