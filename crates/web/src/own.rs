@@ -339,7 +339,7 @@ fn finish(back: &FlowReturn, context: &OwnContext<'_>) -> Result<OwnReply, Probl
     };
     access.admit_from(from, kind)?;
     let ask = |request: &ProviderRequest| context.surroundings.ask_provider(request);
-    let finished = context.flow.finish(&settings, came_back, access.now(), &ask);
+    let finished = context.flow.finish(&settings, came_back, (from, access.now()), &ask);
     let login = finished.inspect_err(|fault| {
         if !matches!(fault, OidcFault::Off | OidcFault::Provider(_) | OidcFault::Busy) {
             access.failed_from(from, kind);

@@ -1,6 +1,7 @@
 //! One log-in by a provider: the browser goes from this server to the provider and comes back.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use avocet_control::access::{AccessFault, Role, Secret};
@@ -14,7 +15,7 @@ use serde_json::Value;
 use super::provider::{Ask, CodeExchange, Providers};
 use super::token::Expected;
 use super::{OidcFault, OidcSettings};
-use crate::access::{is_equal, is_name, random, random_text};
+use crate::access::{is_equal, is_name, network_of, random, random_text};
 
 /// The path to which the provider sends browsers back.
 pub(super) const CALLBACK: &str = "/api/v1/session/oidc/callback";
@@ -27,6 +28,11 @@ const MAX_CODE: usize = 4096;
 /// without an end could keep users from logging in. Even a forgotten state is of use only with the
 /// cookie of its browser and a new code of the provider.
 const MAX_RETURNED: usize = 4096;
+/// Maximum number of kept states of log-ins from one IPv4 address or IPv6 /64. If there are more,
+/// the states of its oldest log-ins are forgotten, and not those of others.
+const MAX_RETURNED_OF_NETWORK: usize = 128;
+/// Maximum number of kept states of log-ins from one IPv6 /48.
+const MAX_RETURNED_OF_SITE: usize = 1024;
 /// The purpose of the sealed text, which is the additional data of the seal.
 const PURPOSE: &[u8] = b"avocet oidc 1";
 
@@ -35,7 +41,17 @@ const PURPOSE: &[u8] = b"avocet oidc 1";
 pub(crate) struct Flow {
     key: Option<RandomizedNonceKey>,
     providers: Providers,
-    returned: Mutex<HashMap<String, u64>>,
+    returned: Mutex<HashMap<String, Returned>>,
+}
+
+/// A log-in that came back.
+struct Returned {
+    /// The Unix second at which the log-in expires.
+    until: u64,
+    /// The IPv4 address or IPv6 /64 from which it came back.
+    network: IpAddr,
+    /// The upper bits of the IPv6 /48.
+    site: Option<u64>,
 }
 
 /// A log-in that began.
@@ -168,22 +184,23 @@ impl Flow {
 
     /// Uses up the state of a log-in (RFC 9700 §4.7.1). Each state is kept until its log-in has
     /// expired.
-    fn use_up(&self, sealed: &Sealed, now: u64) -> Result<(), OidcFault> {
+    fn use_up(&self, sealed: &Sealed, from: IpAddr, now: u64) -> Result<(), OidcFault> {
         let mut returned = self.returned();
-        returned.retain(|_, until| *until > now);
+        returned.retain(|_, one| one.until > now);
         if returned.contains_key(&sealed.state) {
             return Err(OidcFault::NotBegun);
         }
-        if returned.len() >= MAX_RETURNED {
-            let oldest = returned.iter().min_by_key(|(_, until)| **until);
-            let oldest = oldest.map(|(state, _)| state.clone());
-            oldest.and_then(|oldest| returned.remove(&oldest));
+        let new = Returned { until: sealed.until, network: network_of(from), site: site_of(from) };
+        make_room(&mut returned, MAX_RETURNED_OF_NETWORK, |one| one.network == new.network);
+        if new.site.is_some() {
+            make_room(&mut returned, MAX_RETURNED_OF_SITE, |one| one.site == new.site);
         }
-        returned.insert(sealed.state.clone(), sealed.until);
+        make_room(&mut returned, MAX_RETURNED, |_| true);
+        returned.insert(sealed.state.clone(), new);
         Ok(())
     }
 
-    fn returned(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+    fn returned(&self) -> MutexGuard<'_, HashMap<String, Returned>> {
         self.returned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -195,11 +212,11 @@ impl Flow {
         &self,
         settings: &OidcSettings,
         (cookie, back): (Option<&Secret>, &FlowReturn),
-        now: u64,
+        (from, now): (IpAddr, u64),
         ask: Ask<'_>,
     ) -> Result<OidcLogin, OidcFault> {
         let sealed = self.begun(settings, (cookie, back), now).ok_or(OidcFault::NotBegun)?;
-        self.use_up(&sealed, now)?;
+        self.use_up(&sealed, from, now)?;
         if back.iss.as_ref().is_some_and(|iss| *iss != settings.issuer) {
             return Err(OidcFault::Token("it is of another issuer"));
         }
@@ -243,6 +260,31 @@ impl Flow {
     }
 }
 
+/// Forgets the oldest of certain log-ins if there are `most` of them.
+fn make_room(
+    returned: &mut HashMap<String, Returned>,
+    most: usize,
+    is_meant: impl Fn(&Returned) -> bool,
+) {
+    if returned.len() < most {
+        return;
+    }
+    let meant = || returned.iter().filter(|(_, one)| is_meant(one));
+    if meant().count() >= most {
+        let oldest = meant().min_by_key(|(_, one)| one.until);
+        let oldest = oldest.map(|(state, _)| state.clone());
+        oldest.and_then(|oldest| returned.remove(&oldest));
+    }
+}
+
+/// Returns the upper bits of the /48 of an IPv6 address; `None` for IPv4.
+fn site_of(address: IpAddr) -> Option<u64> {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Some((v6.to_bits() >> 80) as u64),
+        IpAddr::V4(_) => None,
+    }
+}
+
 fn with_query(endpoint: &str, query: &str) -> String {
     let sign = if endpoint.contains('?') { '&' } else { '?' };
     format!("{endpoint}{sign}{query}")
@@ -256,20 +298,43 @@ fn unsealed(fault: &AccessFault) -> OidcFault {
 mod tests {
     use super::*;
 
-    #[test]
-    fn log_ins_without_an_end_keep_nobody_out() {
-        let flow = Flow::new();
-        let sealed = |number: usize| Sealed {
+    fn sealed(number: usize) -> Sealed {
+        Sealed {
             issuer: "https://id.example".to_owned(),
             state: number.to_string(),
             nonce: String::new(),
             verifier: String::new(),
             until: 1_000 + number as u64,
-        };
-        for number in 0..=MAX_RETURNED {
-            assert_eq!(flow.use_up(&sealed(number), 0), Ok(()), "{number}");
         }
-        assert_eq!(flow.use_up(&sealed(1), 0), Err(OidcFault::NotBegun));
+    }
+
+    #[test]
+    fn log_ins_without_an_end_keep_nobody_out() {
+        let flow = Flow::new();
+        let from = |number: usize| IpAddr::from([10, 0, (number / 256) as u8, number as u8]);
+        for number in 0..=MAX_RETURNED {
+            assert_eq!(flow.use_up(&sealed(number), from(number), 0), Ok(()), "{number}");
+        }
+        assert_eq!(flow.use_up(&sealed(1), from(1), 0), Err(OidcFault::NotBegun));
         assert_eq!(flow.returned().len(), MAX_RETURNED);
+    }
+
+    #[test]
+    fn log_ins_from_one_network_do_not_make_the_server_forget_those_of_others() {
+        let check = |from: &dyn Fn(u16) -> IpAddr, most: usize| {
+            let flow = Flow::new();
+            let other = IpAddr::from([192, 0, 2, 1]);
+            assert_eq!(flow.use_up(&sealed(0), other, 0), Ok(()));
+            for number in 1..=most as u16 + 9 {
+                let used = flow.use_up(&sealed(usize::from(number)), from(number), 0);
+                assert_eq!(used, Ok(()), "{number}");
+            }
+            assert_eq!(flow.use_up(&sealed(0), other, 0), Err(OidcFault::NotBegun));
+            assert_eq!(flow.returned().len(), most + 1);
+        };
+        check(&|_| IpAddr::from([192, 0, 2, 2]), MAX_RETURNED_OF_NETWORK);
+        let ip = |link, last| IpAddr::from([0x2001, 0xdb8, 1, link, 0, 0, 0, last]);
+        check(&|number| ip(1, number), MAX_RETURNED_OF_NETWORK);
+        check(&|number| ip(number, 1), MAX_RETURNED_OF_SITE);
     }
 }
