@@ -136,6 +136,11 @@ impl FailureCache {
         });
     }
 
+    /// Removes the failures of the questions for which `is_gone` returns true of the name.
+    pub fn flush_where(&self, mut is_gone: impl FnMut(&[u8]) -> bool) {
+        self.store.retain(|_, question| !name::leading_name(question).is_some_and(&mut is_gone));
+    }
+
     /// Returns the counters of the cache and the size of its memory.
     pub fn stats(&self) -> StoreStats {
         self.store.stats()

@@ -402,6 +402,16 @@ impl RrsetCache {
         })
     }
 
+    /// Removes the entries for which `is_gone` returns true, and returns their number. The function
+    /// gets the owner, and learns whether an entry denies all names below the owner (NXDOMAIN).
+    pub fn flush_where(&self, mut is_gone: impl FnMut(&[u8], bool) -> bool) -> usize {
+        self.store.retain(|meta, payload| {
+            let Some(owner) = name::leading_name(payload) else { return false };
+            let denies = view::kind_of(meta.user) == Some(NegativeKind::Nxdomain);
+            !is_gone(owner, denies)
+        })
+    }
+
     /// Calls `visit` with all entries that [`Self::lookup`] and [`Self::covering_nxdomain`] can
     /// return, until `visit` fails. Holds no lock, so that entries that are stored at the same time
     /// may be missed or visited twice.
