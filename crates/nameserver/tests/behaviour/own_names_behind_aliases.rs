@@ -40,6 +40,21 @@ type = "CNAME"
 values = ["www.example"]
 ttl-secs = 200
 
+[[record]]
+name = "vault.home"
+type = "A"
+values = ["10.1.1.2"]
+
+[[record]]
+name = "near.home"
+type = "CNAME"
+values = ["vault.home"]
+
+[[rule]]
+name = "free"
+when = 'qname == "free.example"'
+action = "allow"
+
 [[rule]]
 name = "r"
 when = 'qname == "by-rule.example"'
@@ -98,7 +113,7 @@ impl Server {
         let file = |name: &str, text: &str| std::fs::write(directory.join(name), text).unwrap();
         file(
             "adblock",
-            "||by-list.example^$dnsrewrite=garden.home\n||outside-by-list.example^$dnsrewrite=garden.example\n",
+            "||by-list.example^$dnsrewrite=garden.home\n||outside-by-list.example^$dnsrewrite=garden.example\n||vault.home^\n",
         );
         file(
             "zone",
@@ -148,6 +163,24 @@ fn redirects_of_questions_lead_to_own_names() {
                 "{name} {over:?}"
             );
             assert_eq!(server.inner.waits_for(), None, "{name} asks the network");
+        }
+    }
+}
+
+#[test]
+fn a_list_blocks_public_aliases_to_an_own_name_but_not_the_name() {
+    let mut server = Server::start("listed");
+    for name in ["public.example.", "free.example."] {
+        server.learn(name, Rtype::CNAME, &wire("vault.home."));
+    }
+    for (name, answer) in [
+        ("vault.home.", "NOERROR 300 10.1.1.2"),
+        ("near.home.", "NOERROR 300 vault.home. 300 10.1.1.2"),
+        ("public.example.", "NOERROR 30 0.0.0.0 [17 list adblock]"),
+        ("free.example.", "NOERROR 300 vault.home. 300 10.1.1.2"),
+    ] {
+        for _ in 0..2 {
+            assert_eq!(ask(&mut server.inner, CLIENT, name, A), answer, "{name}");
         }
     }
 }
