@@ -31,6 +31,7 @@ use avocet_resolver::NameServers;
 use avocet_wire::{Class, Ede, FoldedName, QuestionBuf, Rcode, Rtype};
 use ipnet::IpNet;
 
+use crate::clients;
 use crate::lists::open_text;
 use crate::running::Running;
 use crate::trace::{self, Resolution, TraceFailure, TraceQuestion as Question, given};
@@ -145,7 +146,8 @@ pub(crate) fn why(
         looked = trace::known(shared, question);
     }
     let answer = given::section(&state, question, ip, &ended);
-    let policy = decision(shared, &state, (&inquiry, &rehearsal.into_witness()));
+    let policy = decision(shared, &state, (&inquiry, &rehearsal.into_witness()))
+        .or_else(|| without_policy(&state, &inquiry));
     Ok(policy.map(WhySection::Policy).into_iter().chain(looked).chain([answer]).collect())
 }
 
@@ -235,7 +237,7 @@ fn decision(
     Some(PolicyDecision {
         verdict: verdict(outcome.treatment),
         why: outcome.why.clone(),
-        client: client(&state.config, &asked, &explanation),
+        client: client(&state.config, (asked.ip, asked.profile), &explanation.identity),
         rule: rule.map(rule_facts),
         noted: noted.iter().copied().map(rule_facts).collect(),
         lifted: lifted.map(suspended),
@@ -245,6 +247,32 @@ fn decision(
         lists: explanation.lines.iter().map(|line| list_line(&state.config, line)).collect(),
         revision: state.revision,
         own_record: witness.is_overruled(),
+    })
+}
+
+/// Returns the decision without a policy: the answer does not depend on lists and rules. It shows
+/// the client, whose groups decide who may read the explanation; `None` if the configuration has no
+/// clients and groups.
+fn without_policy(state: &Snapshot, inquiry: &Inquiry<'_>) -> Option<PolicyDecision> {
+    let policy = &state.config.policy;
+    if policy.clients.is_empty() && policy.groups.is_empty() {
+        return None;
+    }
+    let InquiringClient { ip, device, .. } = inquiry.asker;
+    let identity = clients::without_policy(state)?.identify_with(ip, device);
+    Some(PolicyDecision {
+        verdict: PolicyVerdict::Passes,
+        why: String::new(),
+        client: client(&state.config, (ip, 0), &identity),
+        rule: None,
+        noted: Vec::new(),
+        lifted: None,
+        valid_until: None,
+        valid_until_local: None,
+        countries: None,
+        lists: Vec::new(),
+        revision: state.revision,
+        own_record: false,
     })
 }
 
@@ -275,16 +303,15 @@ const fn suspended(lift: Lift) -> Suspended {
     }
 }
 
-fn client(config: &Config, asked: &Asked<'_>, explanation: &Explanation<'_>) -> ClientFacts {
-    let identity = &explanation.identity;
+fn client(config: &Config, (ip, profile): (IpAddr, u16), identity: &Identity) -> ClientFacts {
     ClientFacts {
-        address: asked.ip.to_string(),
+        address: ip.to_string(),
         client: identity.client.clone(),
         name: identity.name.clone(),
         macs: identity.macs.iter().map(ToString::to_string).collect(),
         groups: identity.groups.clone(),
-        profile: asked.profile,
-        left_groups: left_groups(config, asked.ip, identity),
+        profile,
+        left_groups: left_groups(config, ip, identity),
     }
 }
 

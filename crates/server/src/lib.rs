@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backup;
+mod clients;
 pub mod connect;
 mod control;
 #[cfg(feature = "postgres")]

@@ -9,6 +9,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "server",
         &[
             "connect",
+            "clients",
             "error",
             "port_in_use",
             "pools_file",

@@ -59,6 +59,23 @@ fn get(site: &Site, path: &str, cookie: &str) -> (u16, Value) {
     (status, serde_json::from_str(&body).unwrap_or_default())
 }
 
+#[test]
+fn a_user_with_limits_checks_a_name_without_lists_and_rules() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let (groups, _rule) = GROUPS.split_once("[[rule]]").unwrap();
+    site.configure(upstream.addr, "", groups);
+    let _server = site.start();
+    let kim = log_in(&site, "kim", &["--group", "kids"]);
+    let (status, reply) = get(&site, "explain?name=x.example&client=tablet", &kim);
+    assert_eq!(status, 200, "{reply}");
+    let sections: Vec<_> = reply["sections"].as_array().unwrap().iter().collect();
+    let [policy, answer] = sections[..] else { panic!("{reply}") };
+    assert_eq!((&policy["section"], &policy["verdict"]), (&json!("policy"), &json!("passes")));
+    assert_eq!(policy["client"]["groups"], json!(["kids"]), "{policy}");
+    assert_eq!((&answer["section"], &answer["rcode"]), (&json!("answer"), &json!("NOERROR")));
+    assert_eq!(get(&site, "explain?name=x.example&client=desk", &kim).0, 403);
+}
+
 /// The texts of a ranking.
 fn top(statistics: &Value, of: &str) -> Vec<(String, u64)> {
     let tops = statistics["tops"].as_array().unwrap();

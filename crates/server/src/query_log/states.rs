@@ -20,6 +20,8 @@ use avocet_wire::{FoldedNameBuf, Rcode, Rtype};
 use avocet_worker::state::Shared;
 use ipnet::IpNet;
 
+use crate::clients;
+
 /// The time for which a snapshot is kept after its replacement: longer than an entry stays in a
 /// ring.
 const KEPT: Duration = Duration::from_secs(2);
@@ -59,13 +61,9 @@ struct LoggedState {
 impl LoggedState {
     fn of(state: Arc<Snapshot>) -> Self {
         let config = &state.config;
-        let clients = || {
-            let directory = config.policy.directory().ok()?;
-            let clients = Clients::build(directory, &[], Vec::new()).ok()?;
-            clients.with_neighbours(&state.parts.neighbours).ok()
-        };
+        let is_without = state.policy.is_none();
         Self {
-            without_policy: if state.policy.is_none() { clients() } else { None },
+            without_policy: is_without.then(|| clients::without_policy(&state)).flatten(),
             clients: HashMap::new(),
             devices: Vec::new(),
             groups: Vec::new(),
