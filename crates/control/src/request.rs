@@ -69,7 +69,8 @@ pub struct FlushTree {
 pub struct ListsRefresh {
     /// The list; all lists without it.
     pub name: Option<String>,
-    /// Whether to accept a text that would be held back.
+    /// Whether to accept a text that would be held back; false without it.
+    #[serde(default)]
     pub force: bool,
 }
 

@@ -26,7 +26,7 @@ fn fields(route: &Route) -> Value {
         (Verb::Get, "/queries/live") => json!({"under": "few.example."}),
         (Verb::Get, "/queries/entry") => json!({"id": 7}),
         (Verb::Delete, "/queries") => json!({"all": true}),
-        (Verb::Post, "/lists/refresh") => json!({"name": null, "force": false}),
+        (Verb::Post, "/lists/refresh") => json!({}),
         (Verb::Post, "/policy/pause") => json!({"scope": "all", "secs": 60}),
         (Verb::Post, "/policy/grant") => json!({"name": "a.example.", "secs": 60}),
         (Verb::Post, "/policy/requests/grant") => json!({"id": 1, "minutes": 45}),
