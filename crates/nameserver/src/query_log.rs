@@ -40,7 +40,7 @@ impl QueryContext<'_> {
                 listener: ended.entrance.0,
                 upstream: match decision.upstream {
                     None => 0,
-                    Some(upstream) => upstream_number(upstream.0),
+                    Some(upstream) => self.scratch.logged_upstream(upstream),
                 },
                 rule: decision.note,
                 rcode: decision.rcode.0,
@@ -103,12 +103,6 @@ struct Times {
     wall_us: u64,
     /// The time from arrival to end, in microseconds.
     delay_us: u32,
-}
-
-/// Returns the number of an endpoint in an entry: its index plus 1, or 0 if this does not fit.
-#[cold]
-fn upstream_number(endpoint: u32) -> u16 {
-    u16::try_from(endpoint.saturating_add(1)).unwrap_or(0)
 }
 
 /// The outcome of a query for each stage that ended it, by the index of the stage.

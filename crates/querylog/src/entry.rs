@@ -124,7 +124,7 @@ pub struct RawFacts {
     pub device: u64,
     /// Identifier of the listener, as [`Label::Listener`].
     pub listener: u16,
-    /// Identifier of the upstream in the worker's configuration; zero if no upstream was queried.
+    /// Number of the upstream, as [`Label::Upstream`]; zero if no upstream was queried.
     pub upstream: u16,
     /// Identifier of the rule or list that decided the answer, as [`Label::Rule`]; zero if neither
     /// decided.

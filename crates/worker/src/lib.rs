@@ -57,6 +57,7 @@ pub mod home_ca;
 mod intake;
 mod load;
 pub mod load_report;
+pub mod logged_upstreams;
 pub mod mailbox;
 mod outbox;
 mod resolution;

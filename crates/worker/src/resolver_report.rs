@@ -36,18 +36,16 @@ pub struct UpstreamReport {
     pub breaker: BreakerState,
 }
 
-impl UpstreamReport {
-    /// Returns the upstream as text for the query log.
-    pub fn logged(&self) -> String {
-        let scheme = match self.transport {
-            Transport::Udp | Transport::Tcp => "",
-            Transport::Tls(_) => LOGGED_ENCRYPTED[0],
-            Transport::Https(_) => LOGGED_ENCRYPTED[1],
-            Transport::Quic(_) => LOGGED_ENCRYPTED[2],
-            Transport::H3(_) => LOGGED_ENCRYPTED[3],
-        };
-        format!("{scheme}{}", self.addr)
-    }
+/// Returns an upstream as text for the query log.
+pub(crate) fn logged(transport: Transport, addr: SocketAddr) -> String {
+    let scheme = match transport {
+        Transport::Udp | Transport::Tcp => "",
+        Transport::Tls(_) => LOGGED_ENCRYPTED[0],
+        Transport::Https(_) => LOGGED_ENCRYPTED[1],
+        Transport::Quic(_) => LOGGED_ENCRYPTED[2],
+        Transport::H3(_) => LOGGED_ENCRYPTED[3],
+    };
+    format!("{scheme}{addr}")
 }
 
 /// Numbers of open sockets, for metrics.

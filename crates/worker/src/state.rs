@@ -5,7 +5,7 @@ pub mod discoveries;
 mod pool_waker;
 pub mod strangers;
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use avocet_cache::BudgetTooSmall;
@@ -16,6 +16,7 @@ use avocet_nameserver::snapshot::Snapshot;
 use crate::certificates::TlsListeners;
 use crate::connections::ConnectionCounts;
 use crate::load_report::LoadReport;
+use crate::logged_upstreams::LoggedUpstreams;
 use crate::mailbox::Mailbox;
 use crate::resolver_report::ResolverReport;
 use crate::upstream_tls::UpstreamPeers;
@@ -31,9 +32,8 @@ pub struct Shared {
     pub metrics: Vec<WorkerMetrics>,
     /// The last report of each worker on its resolver.
     pub resolver_reports: Vec<Mutex<ResolverReport>>,
-    /// How often a worker has published a report because other upstreams have its identifiers. An
-    /// entry of the query log with such an identifier follows.
-    pub upstream_changes: AtomicU64,
+    /// The upstreams that the entries of the query log name.
+    pub logged_upstreams: LoggedUpstreams,
     /// The last report of each worker on its load.
     pub loads: Vec<Mutex<LoadReport>>,
     /// The mailbox of each worker.
@@ -67,7 +67,7 @@ impl Shared {
             name_server: NameServer::new(snapshot, mailboxes.len(), secret)?,
             metrics: mailboxes.iter().map(|_| WorkerMetrics::default()).collect(),
             resolver_reports: mailboxes.iter().map(|_| Mutex::default()).collect(),
-            upstream_changes: AtomicU64::new(0),
+            logged_upstreams: LoggedUpstreams::default(),
             loads: mailboxes.iter().map(|_| Mutex::default()).collect(),
             quiet: mailboxes.iter().map(|_| AtomicBool::new(false)).collect(),
             mailboxes,

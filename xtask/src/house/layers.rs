@@ -50,6 +50,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "mailbox",
             "resolver_report",
             "load_report",
+            "logged_upstreams",
             "state",
             "setup",
             "allowance",

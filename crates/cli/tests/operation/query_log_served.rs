@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::query_log::wait_for_written;
-use crate::server::{Server, Site};
+use crate::server::{Server, Site, query, udp_client};
 use crate::upstream::Upstream;
 
 const ON: &str = "[query-log]\nenabled = true\n";
@@ -61,8 +61,6 @@ fn the_first_query_to_a_new_upstream_names_it() {
     let _server = site.start();
     site.ask_any("0.example");
     for (number, upstream) in upstreams.iter().enumerate().skip(1) {
-        // An entry that is not completed yet would name none of the upstreams after the reload.
-        wait_for_written(&site, number as f64);
         site.configure(upstream.addr, "", ON);
         site.avocet_text(&["reload"]);
         site.ask_any(&format!("{number}.example"));
@@ -73,6 +71,42 @@ fn the_first_query_to_a_new_upstream_names_it() {
         let name = format!("{number}.example");
         let found = site.avocet_text(&["log", "search", "--upstream", &address]);
         assert!(found.lines().count() == 1 && found.contains(&name), "{found}");
+    }
+}
+
+#[test]
+fn an_entry_names_its_upstream_although_others_are_configured_before_the_answer() {
+    let (site, upstreams) = (Site::new(), [Upstream::start(), Upstream::start()]);
+    let configure = |upstream: &Upstream| {
+        let text = format!(
+            "[server]\nlisten = [\"{}\"]\nhttp = \"{}\"\n[[forward]]\nzone = \".\"\nupstreams = \
+             [\"udp://{}\"]\ntimeout-min-ms = 5000\ntimeout-max-ms = 5000\n[data]\ndirectory = \
+             \"{}\"\n{ON}",
+            site.dns,
+            site.http,
+            upstream.addr,
+            site.data().display()
+        );
+        site.write(&text);
+    };
+    configure(&upstreams[0]);
+    let _server = site.start();
+    let (client, held) = (udp_client(), upstreams[0].hold());
+    client.send_to(&query(1, "0.example"), site.dns).unwrap();
+    upstreams[0].wait_for_question();
+    configure(&upstreams[1]);
+    site.avocet_text(&["reload"]);
+    site.ask_any("1.example");
+    drop(held);
+    client.recv(&mut [0; 512]).unwrap();
+    wait_for_written(&site, 2.0);
+    for (number, upstream) in upstreams.iter().enumerate() {
+        let address = upstream.addr.to_string();
+        let found = site.avocet_text(&["log", "search", "--upstream", &address]);
+        assert!(
+            found.lines().count() == 1 && found.contains(&format!("{number}.example")),
+            "{found}"
+        );
     }
 }
 

@@ -1,11 +1,12 @@
 //! Memory that a worker reuses for each query.
 
 use std::cell::{Cell, RefCell, RefMut};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use avocet_dnstap::TapSender;
 use avocet_querylog::Producer;
-use avocet_resolver::{Answers, Assembler};
+use avocet_resolver::{Answers, Assembler, EndpointId};
 use avocet_zone::TsigKey;
 
 use super::held::HeldQuery;
@@ -32,6 +33,8 @@ pub struct Scratch {
     policy: RefCell<policy::Scratch>,
     /// The worker's end of its ring buffer for the query log.
     log: RefCell<Option<Producer>>,
+    /// The numbers of upstreams in the query log.
+    logged_upstreams: RefCell<HashMap<EndpointId, u16>>,
     /// The worker's end of its ring buffer for dnstap.
     tap: RefCell<Option<TapSender>>,
     /// The selection of queries for the export of traces.
@@ -69,6 +72,7 @@ impl Scratch {
             prefetched,
             policy: RefCell::default(),
             log: RefCell::default(),
+            logged_upstreams: RefCell::default(),
             tap: RefCell::default(),
             traces: TraceScratch::default(),
             signer: RefCell::default(),
@@ -102,6 +106,16 @@ impl Scratch {
         if let Some(witness) = &self.witness {
             note(&mut witness.borrow_mut());
         }
+    }
+
+    /// Sets the numbers of these upstreams in the query log.
+    pub fn log_upstreams(&self, upstreams: impl Iterator<Item = (EndpointId, u16)>) {
+        self.logged_upstreams.borrow_mut().extend(upstreams);
+    }
+
+    /// Returns the number of an upstream in the query log; 0 if it has none.
+    pub(crate) fn logged_upstream(&self, upstream: EndpointId) -> u16 {
+        self.logged_upstreams.borrow().get(&upstream).copied().unwrap_or(0)
     }
 
     /// Returns the worker's index.

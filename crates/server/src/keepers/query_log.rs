@@ -121,7 +121,7 @@ impl LogWork {
         let began = Instant::now();
         log.counts.note_fill(rings.iter().map(Consumer::fill).fold(0.0, f64::max));
         let mut taken = 0;
-        for (worker, ring) in rings.iter_mut().enumerate() {
+        for ring in rings.iter_mut() {
             while ring.pop(record) {
                 taken += 1;
                 let entry = record.entry();
@@ -133,10 +133,8 @@ impl LogWork {
                 if is_lookup {
                     continue;
                 }
-                if entry.facts.upstream != 0 {
-                    states.follow_upstreams(&running.shared);
-                }
-                let Some(facts) = states.complete(worker, &entry, lists) else { continue };
+                states.learn_upstream(entry.facts.upstream, &running.shared);
+                let Some(facts) = states.complete(&entry, lists) else { continue };
                 let entry = Entry { facts, lists, ..entry };
                 tally.count(facts.outcome);
                 written = written.and(files.add(&entry, states, now_us));

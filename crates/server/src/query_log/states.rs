@@ -3,8 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use avocet_config::policy::PolicyConfig;
@@ -193,10 +192,6 @@ pub(crate) struct LoggedStates {
     revision: u64,
     /// The upstreams. An entry refers to an upstream by its index in this list, plus one.
     upstreams: Vec<String>,
-    /// For each worker, the reference of each of its endpoints to `upstreams`: an index plus one.
-    endpoints: Vec<HashMap<u32, u16>>,
-    /// The [`Shared::upstream_changes`] when the endpoints were last read.
-    upstream_changes: u64,
     /// Reusable memory for the policy.
     scratch: Scratch,
 }
@@ -206,14 +201,7 @@ impl LoggedStates {
     pub(crate) fn new(shared: &NameServer) -> Self {
         let revision = shared.revision();
         let known = vec![LoggedState::of(shared.snapshot())];
-        Self {
-            known,
-            revision,
-            upstreams: Vec::new(),
-            endpoints: Vec::new(),
-            upstream_changes: 0,
-            scratch: Scratch::for_looking(),
-        }
+        Self { known, revision, upstreams: Vec::new(), scratch: Scratch::for_looking() }
     }
 
     /// Uses the snapshot in force, and removes snapshots that no entry needs.
@@ -256,40 +244,17 @@ impl LoggedStates {
         }
     }
 
-    /// Reads the upstreams of all workers if one has published other ones. Called before each entry
-    /// with an upstream, because its worker may have published this upstream just before.
-    pub(crate) fn follow_upstreams(&mut self, shared: &Shared) {
-        let changes = shared.upstream_changes.load(Ordering::Acquire);
-        if changes == self.upstream_changes {
-            return;
-        }
-        self.upstream_changes = changes;
-        for (worker, report) in shared.resolver_reports.iter().enumerate() {
-            let report = report.lock().unwrap_or_else(PoisonError::into_inner);
-            let upstreams = report.upstreams.iter().map(|one| (one.id.0, one.logged()));
-            self.learn_upstreams(worker, upstreams);
+    /// Reads the upstreams if the one with this number is not known yet.
+    pub(crate) fn learn_upstream(&mut self, number: u16, shared: &Shared) {
+        if usize::from(number) > self.upstreams.len() {
+            shared.logged_upstreams.add_to(&mut self.upstreams);
         }
     }
 
-    /// Records the upstreams of a worker: for each, the index that the worker uses, and the text.
-    fn learn_upstreams(&mut self, worker: usize, upstreams: impl Iterator<Item = (u32, String)>) {
-        self.endpoints.resize_with(self.endpoints.len().max(worker + 1), HashMap::new);
-        let endpoints = &mut self.endpoints[worker];
-        endpoints.clear();
-        for (endpoint, text) in upstreams {
-            endpoints.insert(endpoint, number(&mut self.upstreams, text).saturating_add(1));
-        }
-    }
-
-    /// Completes an entry as a worker pushed it. Returns its facts with the client, the upstream
-    /// and the privacy, and adds the lists that contain the name to `lists`. Returns `None` if the
-    /// client is not logged.
-    pub(crate) fn complete(
-        &mut self,
-        worker: usize,
-        entry: &Entry<'_>,
-        lists: &mut Vec<u16>,
-    ) -> Option<Facts> {
+    /// Completes an entry as a worker pushed it. Returns its facts with the client and the privacy,
+    /// and adds the lists that contain the name to `lists`. Returns `None` if the client is not
+    /// logged.
+    pub(crate) fn complete(&mut self, entry: &Entry<'_>, lists: &mut Vec<u16>) -> Option<Facts> {
         let Self { known, scratch, .. } = self;
         lists.clear();
         let is_of = |known: &LoggedState| known.state.revision == entry.facts.revision;
@@ -312,16 +277,8 @@ impl LoggedStates {
             None => (0, entry.facts.ede),
         };
         let revision = state.state.revision;
-        let upstream = match entry.facts.upstream {
-            0 => 0,
-            number => {
-                let endpoints = self.endpoints.get(worker);
-                let endpoint = u32::from(number) - 1;
-                endpoints.and_then(|all| all.get(&endpoint)).copied().unwrap_or(0)
-            }
-        };
         let profile = groups;
-        Some(Facts { device, rule, ede, privacy, profile, revision, upstream, ..entry.facts })
+        Some(Facts { device, rule, ede, privacy, profile, revision, ..entry.facts })
     }
 }
 

@@ -36,7 +36,6 @@ mod traces;
 mod upstreams;
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use avocet_io::poll::{Event, Poller};
@@ -54,7 +53,7 @@ use chacha20::rand_core::{Rng, SeedableRng};
 
 use super::allowance::Allowance;
 use super::values::{Deliver, Time, WorkerTurn};
-use crate::resolver_report::{ResolverReport, UpstreamReport};
+use crate::resolver_report::{ResolverReport, UpstreamReport, logged};
 use crate::setup::{Setup, WorkerRings};
 use crate::state::Shared;
 use act::ActionBatch;
@@ -309,10 +308,15 @@ impl Resolution {
         self.drive_quic(turn);
     }
 
-    /// Publishes the identifiers of the upstreams, before a query is logged with one of them.
+    /// Publishes the upstreams, and gives them their numbers in the query log. Upstreams of earlier
+    /// plans keep theirs, because queries to them may be in flight.
     fn report_upstreams(&self) {
         self.report();
-        self.shared.upstream_changes.fetch_add(1, Ordering::Release);
+        let upstreams = self.resolver.upstreams();
+        self.scratch.log_upstreams(upstreams.map(|upstream| {
+            let text = logged(upstream.endpoint.transport, upstream.endpoint.addr);
+            (upstream.id, self.shared.logged_upstreams.number(text))
+        }));
     }
 
     fn report(&self) {

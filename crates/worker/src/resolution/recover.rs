@@ -29,7 +29,6 @@ impl Resolution {
             self.shared.upstream_peers.clone(),
             draws,
         );
-        self.report_upstreams();
         self.shares = Shares::new(shares_key);
         self.wanted = TraceOrders::default();
         let actions = std::mem::take(&mut self.actions);
@@ -42,6 +41,7 @@ impl Resolution {
         self.scratch = Scratch::of(usize::from(self.index));
         self.scratch.set_log(log);
         self.scratch.set_tap(tap);
+        self.report_upstreams();
         self.scratch.traces().set_sender(traces);
         self.message = vec![0; MAX_MESSAGE].into_boxed_slice();
         self.end_backlog(left, turn);
