@@ -2,6 +2,7 @@
 //! reads. Therefore, the right to change the configuration alone does not permit every file.
 
 use std::collections::HashSet;
+use std::env;
 use std::path::{self, Component, Path, PathBuf};
 
 /// What a file holds.
@@ -29,7 +30,8 @@ impl NamedFiles {
     /// Adds a file, and returns its path. A relative path is relative to the configuration file.
     pub(super) fn add(&mut self, written: &Path, content: FileContent) -> PathBuf {
         let path = self.directory.join(written);
-        self.files.insert((absolute(&path), content));
+        // A path that cannot be made absolute is below no directory.
+        self.files.insert((absolute(&path).unwrap_or_else(|| path.clone()), content));
         path
     }
 
@@ -39,6 +41,7 @@ impl NamedFiles {
     #[must_use]
     pub fn foreign(&self, before: &Self, data: &Path) -> Vec<&Path> {
         let own = [absolute(&self.directory), absolute(&data.join("zones"))];
+        let own: Vec<PathBuf> = own.into_iter().flatten().collect();
         let is_own = |file: &Path| {
             let is_direct = !file.components().any(|part| part == Component::ParentDir);
             is_direct && own.iter().any(|directory| file.starts_with(directory))
@@ -58,10 +61,14 @@ impl NamedFiles {
     }
 }
 
-/// Returns the absolute path, without links being followed. Without a working directory, no file is
-/// below it.
-fn absolute(path: &Path) -> PathBuf {
-    path::absolute(path).unwrap_or_else(|_| path.to_owned())
+/// Returns the absolute path, without following links; `None` if it is relative and there is no
+/// working directory. The empty path, which is the directory of a file without one, is the working
+/// directory.
+fn absolute(path: &Path) -> Option<PathBuf> {
+    match path.as_os_str().is_empty() {
+        true => env::current_dir().ok(),
+        false => path::absolute(path).ok(),
+    }
 }
 
 #[cfg(test)]
@@ -94,6 +101,20 @@ mod tests {
         check(&[], &[("/etc/avocet-other/a", Open)], &["/etc/avocet-other/a"]);
         check(&[("/etc/hosts", Open)], &[("/etc/hosts", Open)], &[]);
         check(&[("/etc/hosts", Open)], &[], &[]);
+    }
+
+    #[test]
+    fn a_configuration_without_a_directory_is_in_the_working_directory() {
+        for directory in ["", ".", "./", "conf"] {
+            let mut named = NamedFiles::new(Path::new(directory));
+            named.add(Path::new("hosts"), FileContent::Open);
+            named.add(Path::new("/etc/shadow"), FileContent::Open);
+            named.add(Path::new("../shadow"), FileContent::Open);
+            let none = NamedFiles::new(Path::new(directory));
+            let found = named.foreign(&none, Path::new("data"));
+            assert_eq!(found.len(), 2, "{directory:?}: {found:?}");
+            assert!(found.iter().all(|file| file.ends_with("shadow")), "{found:?}");
+        }
     }
 
     #[test]

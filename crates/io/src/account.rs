@@ -6,7 +6,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
-use std::path::Path;
+use std::path::{self, Component, Path, PathBuf};
 use std::{io, panic, thread};
 
 use crate::process::{find_group, find_user, is_root};
@@ -21,6 +21,10 @@ const SETGROUPS: libc::c_long = libc::SYS_setgroups;
 const OPEN: u32 = 0o755;
 /// The mode of a directory that only its owner may use.
 const PRIVATE: u32 = 0o700;
+/// The bits of a mode that let the group or others write.
+const WRITABLE_FOR_OTHERS: u32 = 0o022;
+/// The bit of a mode that keeps others from renaming entries of a directory.
+const STICKY: u32 = 0o1000;
 
 /// An account that owns files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +111,7 @@ impl Account {
     }
 
     /// Creates a private directory of the account, and the directories above it that are missing.
-    /// Root creates what the account may not create.
+    /// Root creates what the account may not create, in directories that only root may change.
     ///
     /// # Errors
     /// A directory cannot be created or given away.
@@ -120,13 +124,38 @@ impl Account {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && is_root() => {}
             done => return done,
         }
-        // The account cannot write the directory above, so that nothing in it is replaced.
-        create_parent(path)?;
-        DirBuilder::new().mode(PRIVATE).create(path)?;
+        let path = in_directories_of_root(path)?;
+        create_parent(&path)?;
+        DirBuilder::new().mode(PRIVATE).create(&path)?;
         let flags = libc::O_NOFOLLOW | libc::O_DIRECTORY;
-        let created: File = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        let created: File = OpenOptions::new().read(true).custom_flags(flags).open(&path)?;
         fchown(&created, Some(self.uid), Some(self.gid))
     }
+}
+
+/// Returns a path that leads to the same place without links. Only root may change the directories
+/// of the path that exist, so that nobody else decides where the path leads.
+///
+/// # Errors
+/// Another account may change one of the directories.
+fn in_directories_of_root(path: &Path) -> io::Result<PathBuf> {
+    let path = path::absolute(path)?;
+    let written = path.ancestors().skip(1).find(|above| above.symlink_metadata().is_ok());
+    let written = written.unwrap_or(Path::new("/"));
+    let missing = path.strip_prefix(written).map_err(io::Error::other)?;
+    let there = fs::canonicalize(written)?;
+    let is_direct = missing.components().all(|part| matches!(part, Component::Normal(_)));
+    // The directories with the links count as well as those to which they lead.
+    for above in written.ancestors().chain(there.ancestors()) {
+        let facts = fs::metadata(above)?;
+        // In a directory with the sticky bit, only the owner may rename an entry.
+        let is_closed = facts.mode() & WRITABLE_FOR_OTHERS == 0 || facts.mode() & STICKY != 0;
+        if !is_direct || facts.uid() != 0 || !is_closed {
+            let text = format!("root creates nothing below {}", above.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        }
+    }
+    Ok(there.join(missing))
 }
 
 fn create_parent(path: &Path) -> io::Result<()> {
@@ -145,6 +174,7 @@ mod tests {
     #[test]
     fn root_reaches_only_what_the_account_reaches_and_only_meanwhile() {
         if !is_root() {
+            assert!(std::env::var_os("CI").is_none(), "only root can act for accounts");
             return;
         }
         let directory = std::env::temp_dir().join(format!("avocet-account-{}", std::process::id()));
@@ -168,6 +198,15 @@ mod tests {
             assert_eq!(Account::owner_of(&new).unwrap(), nobody);
             assert_eq!(fs::metadata(&new).unwrap().mode() & 0o777, PRIVATE);
         }
+        // A link of the account does not decide where root creates a directory.
+        let ours = directory.join("ours");
+        fs::create_dir(&ours).unwrap();
+        symlink(&ours, theirs.join("way")).unwrap();
+        for path in ["way/data", "way/new/data"] {
+            let created = nobody.create_directory(&theirs.join(path));
+            assert_eq!(created.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        }
+        assert_eq!(fs::read_dir(&ours).unwrap().count(), 0);
         assert_eq!(fs::read_to_string(theirs.join("link")).unwrap(), "secret");
         fs::remove_dir_all(&directory).unwrap();
     }

@@ -251,12 +251,10 @@ fn begin(start: &Start, path: Option<&Path>) -> Result<(String, Config), StartEr
     if is_restored { load(path) } else { Ok((text, config)) }
 }
 
-/// Returns the account that handles the files of the data directory.
+/// Returns the account that handles the files of the data directory: that of the running server.
 fn account(config: &Config) -> io::Result<Account> {
-    let account = match &config.server.user {
-        Some(user) => Account::find(user)?,
-        None => Account::owner_of(&config.data.directory)?,
-    };
+    let Some(user) = &config.server.user else { return Ok(Account::of_process()) };
+    let account = Account::find(user)?;
     config.server.control_group.iter().try_fold(account, |account, group| account.in_group(group))
 }
 
@@ -295,8 +293,13 @@ fn load(path: Option<&Path>) -> Result<(String, Config), StartError> {
 /// A part of the backup is in place, and the rest cannot be put in place.
 fn finish_restore(config: &Config, path: Option<&Path>) -> Result<bool, StartError> {
     let directory = config.data.directory.as_path();
-    if !backup::has_pending(directory) || avocet_control::connect(directory).is_ok() {
-        return Ok(false);
+    match backup::has_pending(directory) {
+        Ok(true) if avocet_control::connect(directory).is_err() => {}
+        Ok(_) => return Ok(false),
+        Err(error) => {
+            tracing::error!("no backup that waits is restored: {error}");
+            return Ok(false);
+        }
     }
     match backup::finish(Place { directory, configuration: path }, wall_secs()) {
         Ok(Some(facts)) => {

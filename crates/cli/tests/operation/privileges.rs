@@ -10,9 +10,11 @@ use crate::upstream::Upstream;
 
 const USER: &str = "user = \"nobody\"";
 
-/// Returns whether the tests can start a server for another account.
+/// Returns whether the tests can start a server for another account. In CI, they must.
 fn is_root() -> bool {
-    fs::metadata("/proc/self").unwrap().uid() == 0
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    assert!(is_root || std::env::var_os("CI").is_none(), "only root can act for accounts");
+    is_root
 }
 
 fn give(path: &Path) {
@@ -143,4 +145,80 @@ fn root_restores_a_stopped_server_of_another_account() {
     }
     let _server = site.start();
     assert!(site.avocet_text(&["nta", "list"]).contains("broken.example"));
+}
+
+#[test]
+fn root_that_restores_follows_no_link_of_the_account_to_the_configuration() {
+    if !is_root() {
+        return;
+    }
+    let upstream = Upstream::start();
+    let site = site_of_nobody(&upstream);
+    let backup = backup_of(&site, &upstream, USER);
+    let conf = site.directory.join("conf");
+    fs::create_dir(&conf).unwrap();
+    let (secret, link) = (secret(&site), conf.join("avocet.toml"));
+    // As a configuration, the other file would be valid.
+    let own = fs::read_to_string(site.file()).unwrap().replace("= 77", "= 78");
+    fs::write(&secret, &own).unwrap();
+    symlink(&secret, &link).unwrap();
+    give(&conf);
+    for (file, mode) in [(&conf, 0o755), (&conf, 0o777)] {
+        if mode == 0o777 {
+            // The directory is root's, and open for the account.
+            std::os::unix::fs::chown(file, Some(0), Some(0)).unwrap();
+        }
+        fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
+        let restored = Command::new(env!("CARGO_BIN_EXE_avocet"))
+            .arg("restore")
+            .args([&backup, Path::new("--config"), &link])
+            .output()
+            .unwrap();
+        assert!(!restored.status.success(), "{restored:?}");
+        assert_eq!(fs::read_to_string(&secret).unwrap(), own);
+        let copies = Command::new("grep").arg("-rl").arg("= 78").arg(site.data()).output();
+        assert!(copies.unwrap().stdout.is_empty());
+    }
+    // A file of the account is replaced, and stays the account's.
+    fs::remove_file(&link).unwrap();
+    fs::write(&link, own).unwrap();
+    give(&conf);
+    let waiting = site.data().join("restore.pending");
+    if waiting.exists() {
+        fs::remove_dir_all(waiting).unwrap();
+    }
+    let restored = Command::new(env!("CARGO_BIN_EXE_avocet"))
+        .arg("restore")
+        .args([&backup, Path::new("--config"), &link])
+        .output()
+        .unwrap();
+    assert!(restored.status.success(), "{restored:?}");
+    assert!(fs::read_to_string(&link).unwrap().contains("= 77"));
+    assert_ne!(fs::metadata(&link).unwrap().uid(), 0);
+}
+
+/// As in a container whose data directory belongs to an account of the host.
+#[test]
+fn a_server_that_stays_root_restores_in_a_directory_of_another_account() {
+    if !is_root() {
+        return;
+    }
+    let upstream = Upstream::start();
+    let site = Site::new();
+    let backup = backup_of(&site, &upstream, "");
+    fs::remove_file(site.data().join("negative-anchors.state")).unwrap();
+    std::os::unix::fs::chown(site.data(), Some(65_534), Some(65_534)).unwrap();
+    let server = site.start();
+    assert!(!site.avocet_text(&["nta", "list"]).contains("broken.example"));
+    site.avocet_text(&["restore", backup.to_str().unwrap()]);
+    server.stop();
+    let mut server = site.start();
+    assert!(site.avocet_text(&["nta", "list"]).contains("broken.example"));
+    server.read_lines();
+    let mut command = site.serve();
+    command.arg("--take-over");
+    let new = Server::start(command);
+    let (code, log) = server.wait();
+    assert_eq!(code, Some(0), "{}", log.join("\n"));
+    new.stop();
 }

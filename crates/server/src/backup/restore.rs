@@ -14,7 +14,8 @@
 //!
 //! All steps in the data directory have the rights of the account that owns it ([`Account`]). Only
 //! `avocet restore` of root replaces a file that this account may not write, the configuration,
-//! and takes its text from the file that root names.
+//! and takes its text from the file that root names. It has the rights of the account that may
+//! change the directory of the configuration.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -41,6 +42,8 @@ use crate::pools_file;
 use crate::switches_file;
 use crate::trust;
 
+/// The bits of a mode that let the group or others write.
+const WRITABLE_FOR_OTHERS: u32 = 0o022;
 /// The file to which a program uploads a backup.
 const UPLOAD: &str = "restore.upload";
 /// The directory of a backup that waits for a start.
@@ -275,14 +278,32 @@ pub fn restore(backup: &Path, place: Place<'_>, now: u64) -> Result<BackupFacts,
         prepare(directory, &|_| Ok(()))
     })?;
     if let Some(text) = &inspected.configuration {
-        replace_configuration(text, place, &owner)?;
+        let keeper = keeper(place, &owner)?;
+        act(&keeper, directory, || replace_configuration(text, place, &owner))?;
     }
     act(&owner, directory, || complete(prepared, directory, now))
 }
 
+/// Returns the account with the rights of which root replaces the configuration: the one that may
+/// change its directory, because this account may put links there.
+fn keeper(place: Place<'_>, owner: &Account) -> Result<Account, BackupError> {
+    let path = place.configuration.ok_or(BackupError::NoConfiguration)?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    let facts = fs::metadata(directory).map_err(BackupError::at(directory))?;
+    match facts.uid() == 0 && facts.mode() & WRITABLE_FOR_OTHERS != 0 {
+        true => Ok(owner.clone()),
+        false => Account::owner_of(directory).map_err(BackupError::at(directory)),
+    }
+}
+
 /// Returns whether a backup waits in a data directory.
-pub fn has_pending(directory: &Path) -> bool {
-    directory.join(PENDING).join(BACKUP).exists()
+///
+/// # Errors
+/// This process may not know, because another account keeps the backup.
+pub fn has_pending(directory: &Path) -> Result<bool, BackupError> {
+    let pending = directory.join(PENDING);
+    pending.join(BACKUP).try_exists().map_err(BackupError::at(&pending))
 }
 
 /// Returns whether the restore in a data directory has replaced files already.
@@ -297,7 +318,7 @@ pub(crate) fn has_begun(directory: &Path) -> bool {
 /// See [`BackupError`]. If the backup cannot be used, nothing has changed.
 pub fn finish(place: Place<'_>, now: u64) -> Result<Option<BackupFacts>, BackupError> {
     let directory = place.directory;
-    if !has_pending(directory) {
+    if !has_pending(directory)? {
         return Ok(None);
     }
     let has_begun = has_begun(directory);

@@ -465,14 +465,14 @@ fn a_crash_in_the_middle_is_completed_at_the_next_start() {
         let place = Place { directory: &directory, configuration: Some(&file) };
         place_upload(&server.keep(&backup), &directory).unwrap();
         stage(place).unwrap();
-        assert!(has_pending(&directory) && !has_begun(&directory));
+        assert!(has_pending(&directory).unwrap() && !has_begun(&directory));
         assert!(server.state()["switches.json"].contains("two"), "it waits");
         restore::unpack(&directory.join("restore.pending")).unwrap();
         fs::create_dir(directory.join("restore.pending/before")).unwrap();
         interrupted(&server, steps);
         assert!(matches!(stage(place), Err(BackupError::Begun)));
         finish(place, 5).unwrap().unwrap();
-        assert!(!has_pending(&directory));
+        assert!(!has_pending(&directory).unwrap());
         let state = server.state();
         assert!(state["switches.json"].contains("one"), "{steps}");
         assert!(state[CONFIGURATION].starts_with("# one"), "{steps}");

@@ -17,7 +17,7 @@ const MAX_HEAD: u64 = 4096;
 /// Returns the facts about the waiting backup in a data directory, from its first line; `None` if
 /// no backup waits. If the first line is damaged, the version is empty.
 pub fn waiting(directory: &Path) -> Option<WaitingRestore> {
-    if !has_pending(directory) {
+    if !has_pending(directory).is_ok_and(|waits| waits) {
         return None;
     }
     let head = || {
