@@ -80,6 +80,23 @@ fn a_name_that_lists_cannot_look_up_as_a_whole_is_blocked() {
 }
 
 #[test]
+fn lists_of_other_groups_do_not_make_a_name_costly() {
+    let plain = std::env::temp_dir().join(format!("avocet-plain-{}", std::process::id()));
+    std::fs::write(&plain, "other.example\n").unwrap();
+    let policy = format!(
+        "[[list]]\nname = \"plain\"\nformat = \"domains\"\nfile = \"{}\"\n[[group]]\nname = \
+         \"default\"\nlists = [\"plain\"]\n[[group]]\nname = \"kids\"\nlists = [\"slow\"]\n\
+         [[client]]\nname = \"tablet\"\nids = [\"10.0.0.2\"]\ngroups = [\"kids\"]\n",
+        plain.display()
+    );
+    let (mut server, directory) = start("groups", &policy);
+    assert_eq!(ask(&mut server, CLIENT, &costly(), A), OPEN);
+    assert_eq!(ask(&mut server, [10, 0, 0, 2], &costly(), A), BLOCKED);
+    std::fs::remove_file(plain).unwrap();
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
 fn a_rule_that_tests_lists_blocks_a_name_that_they_cannot_look_up_as_a_whole() {
     let block = rule("list(\"ads\")", "block");
     check("rule", &format!("{NO_LISTS}{block}"), [BLOCKED, BLOCKED, OPEN]);

@@ -12,6 +12,8 @@ use super::limits::{MAX_GLOBS, MAX_MODIFIERS, MAX_REGEXES};
 use super::modifier::Modifiers;
 use super::patterns::{PatternKind, Patterns};
 use super::rewrite::Rewrite;
+use super::set::ListSet;
+use super::site::Sites;
 
 /// The identifier of the answer [`Rewrite::Any`].
 pub(super) const ANY_ANSWER: u32 = 0;
@@ -101,6 +103,8 @@ pub struct Image<B = Vec<u8>> {
     pub(super) patterns: Patterns,
     /// For each pattern, the offset of its sites (the lines with the pattern).
     pub(super) pattern_places: Vec<u32>,
+    /// The lists that have patterns.
+    pub(super) with_patterns: ListSet,
     names: u64,
     pub(super) digest: u128,
 }
@@ -139,6 +143,10 @@ impl<B: AsRef<[u8]>> Image<B> {
         let modifiers = read_modifiers(image.get(section(layout::MODIFIERS)?)?)?;
         let (patterns, pattern_places) = read_patterns(image.get(section(layout::PATTERNS)?)?)?;
         let flags = u32_at(image, layout::FLAGS)?;
+        let mut with_patterns = ListSet::EMPTY;
+        let all_sites = image.get(sites.clone())?;
+        let lines = pattern_places.iter().flat_map(|place| Sites::at(all_sites, *place));
+        lines.for_each(|site| with_patterns.insert(site.list));
         Some(Self {
             key: HashKey::new(secret),
             depths: u128_at(image, layout::DEPTHS)?,
@@ -153,6 +161,7 @@ impl<B: AsRef<[u8]>> Image<B> {
             modifiers,
             patterns,
             pattern_places,
+            with_patterns,
             digest,
             octets,
         })

@@ -151,7 +151,9 @@ impl<B: AsRef<[u8]>> Image<B> {
                 let _ = self.read_lines(&asking, scratch);
             }
         }
-        let is_incomplete = scratch.steps.is_cut_short();
+        // Patterns that were not read matter only to the lists that have some.
+        let is_incomplete = scratch.steps.is_cut_short()
+            && (named.is_err() || !self.with_patterns.is_disjoint(in_force));
         if scratch.lines.is_empty() {
             let mut found = Found::NOTHING;
             found.is_incomplete = is_incomplete;

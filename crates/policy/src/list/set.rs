@@ -65,6 +65,12 @@ impl ListSet {
         self.words == [0; MAX_LISTS / 64]
     }
 
+    /// Reports whether no list is in both sets.
+    #[must_use]
+    pub fn is_disjoint(&self, other: &Self) -> bool {
+        self.words.iter().zip(&other.words).all(|(one, other)| one & other == 0)
+    }
+
     /// Returns the lists that are in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
