@@ -5,6 +5,7 @@
 //! that do not fit.
 
 use std::cmp::Reverse;
+use std::io::{Cursor, Read};
 use std::sync::Arc;
 
 use avocet_config::Config;
@@ -76,22 +77,41 @@ pub(crate) fn reason(left_out: &[String], refusal: &StateError) -> String {
     )
 }
 
-/// Checks whether a new text of a list fits together with the configuration, so that the text does
-/// not replace a good copy otherwise.
+/// Checks whether a new text of a list fits together with the configuration and the other lists in
+/// force, so that the text does not replace a good copy otherwise.
 ///
 /// # Errors
 /// The text tests too many properties of clients.
-pub(crate) fn judge(state: &Snapshot, list: &ListConfig, text: &[u8]) -> Result<(), Failure> {
-    const TESTS: [&[u8]; 3] = [b"client=", b"ctag=", b"-client-ip"];
-    let may_test =
-        |test: &[u8]| text.windows(test.len()).any(|part| part.eq_ignore_ascii_case(test));
-    if !TESTS.into_iter().any(may_test) {
+pub(crate) fn judge(
+    state: &Snapshot,
+    store: &Store,
+    (list, text): (&ListConfig, &[u8]),
+) -> Result<(), Failure> {
+    if !may_test_clients(text) {
         return Ok(());
     }
     let config = &state.config.policy;
-    let made = load::from_texts(config, [0; 32], |one| Ok((one.name == list.name).then_some(text)));
+    let in_force = state.parts.lists.as_ref().map_or(&[][..], |lists| &lists.making().lists);
+    let is_in_force = |one: &ListConfig| {
+        in_force.iter().any(|compiled| compiled.name == one.name && compiled.stamp.is_some())
+    };
+    let made = load::from_texts(config, [0; 32], |one| {
+        let new: Box<dyn Read> = Box::new(text);
+        if one.name == list.name {
+            return Ok(Some(new));
+        }
+        // Lists that test no clients do not count.
+        let copy =
+            store.known(one).filter(|copy| is_in_force(one) && may_test_clients(copy.as_ref()));
+        Ok(copy.map(|copy| -> Box<dyn Read> { Box::new(Cursor::new(copy)) }))
+    });
     // The compilation of all lists reports other errors.
     let Ok(Some(lists)) = made else { return Ok(()) };
+    let compiled = lists.making().lists.iter().find(|one| one.name == list.name);
+    if compiled.is_some_and(|one| one.entries == 0 && one.beyond_limits > 0) {
+        let why = "with the other lists, it would exceed the limit of triggers or patterns";
+        return Err(Failure::Unfit(why.to_owned()));
+    }
     let parts = Parts { lists: Some(Arc::new(lists)), ..state.parts.clone() };
     match Policy::build(config, &state.config.server.entrances(), &parts, None) {
         Err(error) if is_about_clients(&error) => Err(Failure::Unfit(format!(
@@ -99,6 +119,14 @@ pub(crate) fn judge(state: &Snapshot, list: &ListConfig, text: &[u8]) -> Result<
         ))),
         _ => Ok(()),
     }
+}
+
+/// Returns whether a text may have entries that test clients.
+fn may_test_clients(text: &[u8]) -> bool {
+    const TESTS: [&[u8]; 3] = [b"client=", b"ctag=", b"-client-ip"];
+    let may_test =
+        |test: &[u8]| text.windows(test.len()).any(|part| part.eq_ignore_ascii_case(test));
+    TESTS.into_iter().any(may_test)
 }
 
 /// Returns whether lists may be the reason for the error, because they test too many properties of
@@ -145,6 +173,45 @@ mod tests {
         })
     }
 
+    fn triggers(from: usize, count: usize) -> String {
+        let head = "$TTL 300\nrpz. SOA ns. h. 1 3600 600 86400 300\nbad.rpz. CNAME .\n";
+        (from..from + count).fold(head.to_owned(), |mut text, number| {
+            let (low, high) = (number % 250 + 1, number / 250);
+            let _ = writeln!(text, "32.{low}.{high}.0.10.rpz-client-ip.rpz. CNAME rpz-passthru.");
+            text
+        })
+    }
+
+    #[test]
+    fn a_text_is_judged_together_with_the_other_lists_in_force() {
+        let directory = std::env::temp_dir().join(format!("avocet-fit2-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let file = |name: &str, text: &str| {
+            let path = directory.join(name);
+            std::fs::write(&path, text).unwrap();
+            let path = path.display();
+            format!("[[list]]\nname = \"{name}\"\nfile = \"{path}\"\nformat = \"rpz\"\n")
+        };
+        let (one, two) = (file("one", &triggers(0, 2_000)), file("two", &triggers(2_000, 10)));
+        for (lists, expected) in [(format!("{one}{two}"), false), (two.clone(), true)] {
+            let ads = file("ads", &triggers(0, 0));
+            let text = format!("{}{ads}{lists}", devices(16));
+            let config = Config::from_text(None, &text, &BTreeMap::new()).unwrap();
+            let mut store = Store::new(&directory.join("store"));
+            let lists = store.load(&config.policy, [7; 32]).map(Arc::new);
+            let cookies = CookieSecrets { current: [6; 16], previous: None };
+            let secrets = Unconfigured::new([9; 32], cookies);
+            let parts = Parts { lists, ..Parts::new([8; 32]) };
+            let snapshot = first_snapshot(config, &secrets, (parts, [7; 32]), &store).unwrap();
+            let list = snapshot.config.policy.lists.last().unwrap();
+            let small = judge(&snapshot, &store, (list, triggers(2_000, 20).as_bytes()));
+            assert!(small.is_ok(), "{small:?}");
+            let large = judge(&snapshot, &store, (list, triggers(2_000, 2_050).as_bytes()));
+            assert_eq!(large.is_ok(), expected, "{large:?}");
+        }
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
     #[test]
     fn a_start_leaves_out_a_list_that_makes_too_many_profiles() {
         let directory = std::env::temp_dir().join(format!("avocet-fit-{}", std::process::id()));
@@ -181,7 +248,8 @@ mod tests {
         assert_eq!(in_force.collect::<Vec<_>>(), [("rpz", false), ("ads", true)]);
         for (list, expected) in snapshot.config.policy.lists.iter().zip([false, true]) {
             let text = std::fs::read(directory.join(&list.name)).unwrap();
-            assert_eq!(judge(&snapshot, list, &text).is_ok(), expected, "{}", list.name);
+            let judged = judge(&snapshot, &store, (list, &text));
+            assert_eq!(judged.is_ok(), expected, "{}", list.name);
         }
         std::fs::remove_dir_all(&directory).unwrap();
     }

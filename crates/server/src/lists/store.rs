@@ -153,7 +153,7 @@ impl Store {
     fn take_at_start(&mut self, list: &ListConfig, path: &Path) {
         // The thread that maintains the lists tries again and reports the error. The start leaves
         // out lists that do not fit.
-        let _ = self.take_file(list, path, Taking::Judged, |_| Ok(()));
+        let _ = self.take_file(list, path, Taking::Judged, |_, _| Ok(()));
     }
 
     /// Returns whether the file differs from its copy. An unreadable file counts as unchanged if
@@ -336,7 +336,7 @@ impl Store {
         list: &ListConfig,
         path: &Path,
         taking: Taking,
-        fits: impl Fn(&[u8]) -> Result<(), Failure>,
+        fits: impl Fn(&Self, &[u8]) -> Result<(), Failure>,
     ) -> Result<TextChange, Failure> {
         let unreadable =
             |why: String| Failure::File(format!("cannot read {}: {why}", path.display()));
@@ -362,7 +362,7 @@ impl Store {
         if taking == Taking::Judged && entries > 0 {
             judge(&report, Some(entries))?;
         }
-        fits(&text)?;
+        fits(self, &text)?;
         let head = Head { source, fingerprint, entries: report.entries, ..Head::default() };
         self.keep(list, head, text, known.as_ref())
     }

@@ -272,7 +272,7 @@ impl Work {
             }
             let (running, store) = (&self.running, &mut self.store);
             let octets = std::fs::metadata(path).map_or(0, |facts| facts.len());
-            let fits = |text: &[u8]| fitting::judge(state, list, text);
+            let fits = |store: &Store, text: &[u8]| fitting::judge(state, store, (list, text));
             let take = || store.take_file(list, path, wanted.unwrap_or(Taking::Judged), fits);
             let taken = running.lists.leisure.work(octets, take);
             self.note_fit(list, state, taken.as_ref().err());
@@ -380,7 +380,10 @@ impl Work {
         let state = running.shared.snapshot();
         let taken = pulled.and_then(|pulled| {
             running.lists.leisure.work(octets, || {
-                pulled.text.new_text().map_or(Ok(()), |text| fitting::judge(&state, list, text))?;
+                pulled
+                    .text
+                    .new_text()
+                    .map_or(Ok(()), |text| fitting::judge(&state, store, (list, text)))?;
                 store.take_pulled(list, pulled)
             })
         });

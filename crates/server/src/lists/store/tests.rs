@@ -151,21 +151,21 @@ fn a_file_that_is_no_list_or_gone_keeps_its_last_good_copy() {
     let config = policy(&[("a", from_file(&list))]);
     let mut store = data.store();
     assert_eq!(
-        store.take_file(&config.lists[0], &list, Taking::Judged, |_| Ok(())),
+        store.take_file(&config.lists[0], &list, Taking::Judged, |_, _| Ok(())),
         Ok(TextChange::Changed)
     );
     assert_eq!(
-        store.take_file(&config.lists[0], &list, Taking::Judged, |_| Ok(())),
+        store.take_file(&config.lists[0], &list, Taking::Judged, |_, _| Ok(())),
         Ok(TextChange::Same)
     );
     data.file("a", "<!DOCTYPE html><html><body>log in</body></html>\n");
     assert!(matches!(
-        store.take_file(&config.lists[0], &list, Taking::Judged, |_| Ok(())),
+        store.take_file(&config.lists[0], &list, Taking::Judged, |_, _| Ok(())),
         Err(Failure::HeldBack(_))
     ));
     fs::remove_file(&list).unwrap();
     assert!(matches!(
-        store.take_file(&config.lists[0], &list, Taking::Judged, |_| Ok(())),
+        store.take_file(&config.lists[0], &list, Taking::Judged, |_, _| Ok(())),
         Err(Failure::File(_))
     ));
     assert_eq!(store.compile(&config, SECRET).unwrap().names(), 2);
@@ -180,17 +180,17 @@ fn an_emptied_file_keeps_its_last_good_copy_until_it_is_forced() {
     assert_eq!(store.load(&config, SECRET).unwrap().names(), 2);
     for text in ["", "# a comment\n", "not a name\n"] {
         data.file("a", text);
-        let taken = store.take_file(&config.lists[0], &list, Taking::Judged, |_| Ok(()));
+        let taken = store.take_file(&config.lists[0], &list, Taking::Judged, |_, _| Ok(()));
         let Err(Failure::HeldBack(why)) = taken else { panic!("{text:?}: {taken:?}") };
         assert!(why.contains("no entries"), "{why}");
         assert!(why.contains("--force"), "{why}");
     }
     assert_eq!(data.store().load(&config, SECRET).unwrap().names(), 2, "nor does a start take it");
-    let forced = store.take_file(&config.lists[0], &list, Taking::Forced, |_| Ok(()));
+    let forced = store.take_file(&config.lists[0], &list, Taking::Forced, |_, _| Ok(()));
     assert_eq!(forced, Ok(TextChange::Changed));
     assert_eq!(store.compile(&config, SECRET).unwrap().names(), 0);
     data.file("a", "");
-    let taken = store.take_file(&config.lists[0], &list, Taking::Judged, |_| Ok(()));
+    let taken = store.take_file(&config.lists[0], &list, Taking::Judged, |_, _| Ok(()));
     assert_eq!(taken, Ok(TextChange::Changed), "without entries before there is nothing to lose");
 }
 
@@ -203,10 +203,10 @@ fn a_file_that_lost_most_of_its_entries_keeps_its_last_good_copy() {
     let mut store = data.store();
     assert_eq!(store.load(&config, SECRET).unwrap().names(), 3_000);
     data.file("a", &names(1_000));
-    let taken = store.take_file(&config.lists[0], &list, Taking::Judged, |_| Ok(()));
+    let taken = store.take_file(&config.lists[0], &list, Taking::Judged, |_, _| Ok(()));
     assert!(matches!(taken, Err(Failure::HeldBack(_))), "{taken:?}");
     data.file("a", &names(2_000));
-    let taken = store.take_file(&config.lists[0], &list, Taking::Judged, |_| Ok(()));
+    let taken = store.take_file(&config.lists[0], &list, Taking::Judged, |_, _| Ok(()));
     assert_eq!(taken, Ok(TextChange::Changed));
 }
 
