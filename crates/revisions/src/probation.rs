@@ -28,6 +28,9 @@ const MARGIN: u64 = 100;
 /// The share of slow answers may grow by this many thousandths: an upstream that is slow for some
 /// seconds must not undo a good change.
 const SLOW_MARGIN: u64 = 250;
+/// Queries of allowed clients are missing if there are at most the usual number, divided by this
+/// number.
+const MISSING_PART: u64 = 2;
 /// A share may also grow by this factor.
 const FACTOR: u64 = 2;
 
@@ -35,10 +38,14 @@ const FACTOR: u64 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Health {
-    /// The number of all queries.
+    /// The time of the counts, in seconds of a clock that does not jump.
+    pub at_secs: u64,
+    /// The number of all queries of clients that are allowed.
     pub queries: u64,
-    /// Queries that were refused, or that could not be resolved.
+    /// Queries of these clients that could not be resolved.
     pub failed: u64,
+    /// Queries of clients that are not allowed.
+    pub refused: u64,
     /// Answers that waited for the network.
     pub waited: u64,
     /// Queries that waited for longer than half a second.
@@ -50,8 +57,10 @@ impl Health {
     /// restarts.
     fn since(self, earlier: Self) -> Self {
         Self {
+            at_secs: self.at_secs.saturating_sub(earlier.at_secs),
             queries: self.queries.saturating_sub(earlier.queries),
             failed: self.failed.saturating_sub(earlier.failed),
+            refused: self.refused.saturating_sub(earlier.refused),
             waited: self.waited.saturating_sub(earlier.waited),
             slow: self.slow.saturating_sub(earlier.slow),
         }
@@ -60,16 +69,22 @@ impl Health {
     fn shares(self) -> Shares {
         Shares {
             failed: self.failed * 1_000 / self.queries.max(1),
+            refused: self.refused * 1_000 / (self.queries + self.refused).max(1),
+            rate: self.queries * 1_000 / self.at_secs.max(1),
             slow: self.slow * 1_000 / self.waited.max(1),
         }
     }
 }
 
-/// Shares in thousandths.
+/// Shares in thousandths, and a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Shares {
-    /// Failures among all queries.
+    /// Failures among the queries of allowed clients.
     pub failed: u64,
+    /// Queries of clients that are not allowed, among all queries.
+    pub refused: u64,
+    /// Queries of allowed clients per thousand seconds.
+    pub rate: u64,
     /// Slow answers among the answers that waited for the network.
     pub slow: u64,
 }
@@ -212,6 +227,15 @@ impl Probation {
         if since.queries >= FEWEST_QUERIES && has_left(usual.failed, now.failed, MARGIN) {
             return Some(Reason::Failures(usual.failed, now.failed));
         }
+        // Queries that are refused are a reason only if queries of allowed clients are missing:
+        // otherwise, strangers could undo each change.
+        let are_missing = since.queries <= usual.rate * since.at_secs / MISSING_PART / 1_000;
+        if since.refused >= FEWEST_QUERIES
+            && has_left(usual.refused, now.refused, MARGIN)
+            && are_missing
+        {
+            return Some(Reason::Failures(usual.refused, now.refused));
+        }
         if since.waited >= FEWEST_QUERIES && has_left(usual.slow, now.slow, SLOW_MARGIN) {
             return Some(Reason::Latency(usual.slow, now.slow));
         }
@@ -224,7 +248,7 @@ mod tests {
     use super::*;
 
     const fn health(queries: u64, failed: u64) -> Health {
-        Health { queries, failed, waited: 0, slow: 0 }
+        Health { at_secs: 0, queries, failed, refused: 0, waited: 0, slow: 0 }
     }
 
     #[test]
@@ -247,7 +271,7 @@ mod tests {
         }
         let begun = health(40_000, 800);
         let probation = Probation::begin((2, 1), u64::MAX, (&band, begun));
-        assert_eq!(probation.usual, Shares { failed: 20, slow: 0 });
+        assert_eq!((probation.usual.failed, probation.usual.slow), (20, 0));
         let judge = |queries, failed| {
             probation.judge(0, health(begun.queries + queries, begun.failed + failed), None)
         };
@@ -261,15 +285,41 @@ mod tests {
     }
 
     #[test]
+    fn refused_queries_count_only_if_queries_of_allowed_clients_are_missing() {
+        let count = |at_secs, queries, refused| Health { at_secs, refused, ..health(queries, 0) };
+        let mut band = Band::default();
+        for second in 0..400 {
+            band.note(second, count(second, second * 10, second));
+        }
+        let begun = count(400, 4_000, 400);
+        let probation = Probation::begin((2, 1), u64::MAX, (&band, begun));
+        let judge = |secs: u64, queries: u64, refused: u64| {
+            let now = count(begun.at_secs + secs, begun.queries + queries, begun.refused + refused);
+            probation.judge(0, now, None)
+        };
+        assert_eq!(judge(10, 100, 10_000), None, "strangers flood the server");
+        assert_eq!(judge(10, 51, 10_000), None);
+        assert_eq!(judge(10, 50, 10_000), Some(Reason::Failures(90, 995)));
+        assert_eq!(judge(10, 0, 100), Some(Reason::Failures(90, 1_000)), "all are locked out");
+        assert_eq!(judge(10, 0, 49), None, "too few");
+        // Without counts before the change, no allowed client may be left.
+        let probation = Probation::begin((2, 1), u64::MAX, (&Band::default(), begun));
+        let judge = |queries: u64| {
+            probation.judge(0, count(410, begun.queries + queries, begun.refused + 100), None)
+        };
+        assert_eq!((judge(1), judge(0)), (None, Some(Reason::Failures(0, 1_000))));
+    }
+
+    #[test]
     fn slow_answers_count_against_those_before_the_change() {
         let mut band = Band::default();
-        let count = |waited, slow| Health { queries: 2 * waited, failed: 0, waited, slow };
+        let count = |waited, slow| Health { waited, slow, ..health(2 * waited, 0) };
         for second in 0..400 {
             // Of ten answers from the network, one is slow.
             band.note(second, count(second * 10, second));
         }
         let probation = Probation::begin((2, 1), u64::MAX, (&band, count(4_000, 400)));
-        assert_eq!(probation.usual, Shares { failed: 0, slow: 100 });
+        assert_eq!((probation.usual.failed, probation.usual.slow), (0, 100));
         let judge =
             |waited: u64, slow: u64| probation.judge(0, count(4_000 + waited, 400 + slow), None);
         assert_eq!(judge(49, 49), None, "too few");

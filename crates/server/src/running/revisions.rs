@@ -37,7 +37,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// The directory of the revisions, in the data directory.
 const DIRECTORY: &str = "revisions";
 /// The results of queries that count as failures of this server: the client gets no data.
-const FAILED: [Stage; 4] = [Stage::Failed, Stage::FailureHit, Stage::Refused, Stage::Shed];
+const FAILED: [Stage; 3] = [Stage::Failed, Stage::FailureHit, Stage::Shed];
+/// The results of messages that any stranger can cause.
+const OF_STRANGERS: [Stage; 3] = [Stage::Malformed, Stage::Refused, Stage::Ignored];
 /// The reasons for automatic rollbacks, in the order of the counters.
 pub(crate) const REASONS: [&str; 4] = ["unconfirmed", "unresolved", "failures", "latency"];
 /// The first bucket of latencies that counts as slow: above 2^19 microseconds.
@@ -403,11 +405,16 @@ impl RevisionState {
 
 /// Returns the counts of client queries since the start.
 pub(crate) fn health(shared: &Shared) -> Health {
-    let mut health = Health::default();
+    let at_secs = shared.name_server.clock.now().secs().into();
+    let mut health = Health { at_secs, ..Health::default() };
     for worker in &shared.metrics {
-        health.queries += worker.stages.iter().map(|stage| stage.value()).sum::<u64>();
-        health.failed +=
-            FAILED.iter().map(|stage| worker.stages[*stage as usize].value()).sum::<u64>();
+        let count = |stages: &[Stage]| {
+            stages.iter().map(|stage| worker.stages[*stage as usize].value()).sum::<u64>()
+        };
+        let all = worker.stages.iter().map(|stage| stage.value()).sum::<u64>();
+        health.queries += all.saturating_sub(count(&OF_STRANGERS));
+        health.failed += count(&FAILED);
+        health.refused += count(&[Stage::Refused]);
         let (buckets, _) = worker.miss_latency.read();
         health.waited += buckets.iter().sum::<u64>();
         health.slow += buckets[SLOW_BUCKET..].iter().sum::<u64>();

@@ -280,7 +280,7 @@ fn a_confirmed_revision_stays_and_a_bad_one_falls_before_its_time() {
     assert_eq!(reloader.revisions.in_force(), Some(6), "no name is resolved");
     assert!(site.text().contains("= 30"));
     set(&reloader, "policy.block-ttl-secs", "5").unwrap();
-    let slow = Health { queries: 150, failed: 49, waited: 50, slow: 49 };
+    let slow = Health { queries: 150, failed: 49, waited: 50, slow: 49, ..Health::default() };
     reloader.judge_probation((0, 0), slow, None);
     assert_eq!(reloader.revisions.in_force(), Some(8), "most answers are slow");
     let counts = reloader.revisions.rollbacks.each_ref().map(|one| one.load(Ordering::Relaxed));
