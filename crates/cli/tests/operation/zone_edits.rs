@@ -137,6 +137,19 @@ fn a_record_that_is_set_is_in_the_next_answer_and_survives_a_kill() {
 }
 
 #[test]
+fn a_zone_that_shares_its_file_is_not_changed() {
+    let zone = Edited::start("[[zone]]\nname = \"shop.example\"\nfile = \"corp.zone\"");
+    for name in ["corp.example", "shop.example"] {
+        for more in [&[][..], &["--dry-run"]] {
+            let text = zone.refused(&[&["set", name, "www", "A", "192.0.2.7"], more].concat());
+            assert!(text.contains("give each zone its own file"), "{text}");
+        }
+    }
+    assert_eq!(fs::read_to_string(&zone.file).unwrap(), ZONE);
+    assert_eq!(zone.site.ask("old.shop.example").0, [192, 0, 2, 9]);
+}
+
+#[test]
 fn another_server_gets_the_change_alone() {
     if !is_here("dig") {
         return;

@@ -36,7 +36,17 @@ pub(super) fn edit(running: &Running, request: &ZoneEdit) -> Result<ZoneEdited, 
     let snapshot = running.shared.snapshot();
     let config = snapshot.config.zones.iter().find(|zone| zone.is(&found.id));
     let config = config.ok_or_else(|| ZoneFault::UnknownZone(request.name.clone()))?;
-    let edited = Attempt { running, config, request }.run();
+    let of_file = |zone: &&ZoneConfig| zone.file == config.file && zone.id() != config.id();
+    let sharer =
+        snapshot.config.zones.iter().find(of_file).filter(|_| !config.file.as_os_str().is_empty());
+    let edited = match sharer {
+        Some(sharer) => {
+            let reason = "its file is also that of zone";
+            let way = "give each zone its own file";
+            Err(ZoneFault::Edit(format!("{reason} {}: {way}", sharer.id())).into())
+        }
+        None => Attempt { running, config, request }.run(),
+    };
     if !request.dry_run {
         let event = match &edited {
             Ok(edited) if edited.published || edited.error.is_some() => ServerEvent::UpdateApplied,
