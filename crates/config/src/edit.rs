@@ -62,6 +62,17 @@ pub enum EditError {
              entries as [[{0}]]"
     )]
     InlineTables(String),
+    /// A variable of the environment overrides the key, so that an edit has no effect.
+    #[error(
+        "`{key}` has no effect, because the server has the environment variable {variable}: change \
+         or remove the variable"
+    )]
+    Overridden {
+        /// The key.
+        key: String,
+        /// The variable.
+        variable: String,
+    },
     /// A group or a rule names a client that the edits rename or remove.
     #[error(
         "{by} names the client `{client}`: change it first, or with the same request; without the \
@@ -73,6 +84,25 @@ pub enum EditError {
         /// The group or the rule that names the client.
         by: String,
     },
+}
+
+/// Checks that no variable of the environment overrides an edited key. `is_set` decides whether a
+/// variable exists.
+///
+/// # Errors
+/// A variable overrides a key, so that its edit has no effect.
+pub fn check_effect(edits: &[KeyEdit<'_>], is_set: impl Fn(&str) -> bool) -> Result<(), EditError> {
+    for edit in edits {
+        let Some((table, key)) = edit.key.split_once('.').filter(|(table, _)| !table.contains('['))
+        else {
+            continue;
+        };
+        let variable = format!("AVOCET_{table}__{key}").to_ascii_uppercase().replace('-', "_");
+        if is_set(&variable) {
+            return Err(EditError::Overridden { key: edit.key.to_owned(), variable });
+        }
+    }
+    Ok(())
 }
 
 /// Returns the text with all edits, in order.
@@ -294,6 +324,20 @@ fn put(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_edit_of_a_key_that_a_variable_overrides_is_refused() {
+        let check = |key| {
+            let edits = [KeyEdit { key, value: Some("30") }];
+            check_effect(&edits, |name| name == "AVOCET_POLICY__BLOCK_TTL_SECS")
+        };
+        let variable = "AVOCET_POLICY__BLOCK_TTL_SECS".to_owned();
+        let key = "policy.block-ttl-secs".to_owned();
+        assert_eq!(check(&key), Err(EditError::Overridden { key: key.clone(), variable }));
+        for key in ["policy.block-private", "list[policy.block-ttl-secs]", "policy"] {
+            assert_eq!(check(key), Ok(()), "{key}");
+        }
+    }
 
     const TEXT: &str = "# top\n[policy] # of all\nblock-ttl-secs = 60 # short\n\n# lists\n\
                         [[list]]\nname = \"ads\"   # the first\nfile = \"/a\"\n\n\

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use avocet_config::edit::{KeyEdit, edited};
+use avocet_config::edit::{KeyEdit, check_effect, edited};
 use avocet_config::zone::ZoneConfig;
 use avocet_config::{Config, ServerConfig, WrittenConfig, read_text};
 use avocet_control::ControlError;
@@ -175,7 +175,10 @@ impl Reloader {
             return Err(BackgroundError::OtherRevision(in_force));
         }
         let change = Change { origin: ChangeOrigin::Edit, by, write: FileWrite::Must(file) };
-        self.submit(|| self.validated(edited(&text, edits)?, change))
+        self.submit(|| {
+            check_effect(edits, |name| std::env::var_os(name).is_some())?;
+            self.validated(edited(&text, edits)?, change)
+        })
     }
 
     /// Returns the text to edit: the text of the file, or the text in force if a rollback could not

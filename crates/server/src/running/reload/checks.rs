@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use avocet_config::edit::{KeyEdit, edited};
+use avocet_config::edit::{KeyEdit, check_effect, edited};
 use avocet_config::{Config, WrittenConfig, access_keys_between, environment};
 use avocet_control::ControlError;
 use avocet_control::revisions::ChangeReach;
@@ -70,6 +70,7 @@ impl Reloader {
         turn: &CheckTurn,
     ) -> Result<CheckedEdit, BackgroundError> {
         let present = self.base(&self.revisions.quiet_text()?);
+        check_effect(edits, |name| std::env::var_os(name).is_some())?;
         let changed = edited(&present, edits)?;
         let config = self.check_text(&changed, reach, turn)?;
         let doubts = config.doubts.iter().map(ToString::to_string);
