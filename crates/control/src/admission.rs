@@ -144,6 +144,12 @@ impl UserLimits {
         }
         match request {
             Request::Why(Why { name, .. }) if !self.has_zone(name) => self.trim_sections(reply),
+            Request::Why(_) | Request::Trace(_) => {
+                if !self.explains_own_client(&reply) {
+                    self.remove_other_records(&mut reply);
+                }
+                Some(reply)
+            }
             _ => Some(reply),
         }
     }
@@ -153,17 +159,41 @@ impl UserLimits {
     /// clients query. Returns `None` if the client is in none of the groups, or if there is no
     /// policy and therefore no group.
     fn trim_sections(&self, mut reply: Value) -> Option<Value> {
+        if !self.explains_own_client(&reply) {
+            return None;
+        }
         let sections = reply.get_mut("sections")?.as_array_mut()?;
+        sections.retain(|section| section["section"] == "policy" || section["section"] == "answer");
+        Some(reply)
+    }
+
+    /// Returns whether an explanation is for a client in one of the groups.
+    fn explains_own_client(&self, reply: &Value) -> bool {
         let is_own = |section: &Value| {
             let mut groups = section["client"]["groups"].as_array().into_iter().flatten();
             section["section"] == "policy"
                 && groups.any(|group| group.as_str().is_some_and(|group| self.has_group(group)))
         };
-        if !sections.iter().any(is_own) {
-            return None;
+        reply["sections"].as_array().into_iter().flatten().any(is_own)
+    }
+
+    /// Removes the records of names outside of the zones. A record that the user writes, such as a
+    /// CNAME, may lead to a name that only some clients can query.
+    fn remove_other_records(&self, value: &mut Value) {
+        let is_other = |record: &Value| {
+            let is_record = ["type", "ttl", "data"].iter().all(|field| record.get(field).is_some());
+            is_record && !record["name"].as_str().is_some_and(|name| self.has_zone(name))
+        };
+        match value {
+            Value::Array(items) => {
+                items.retain(|item| !is_other(item));
+                items.iter_mut().for_each(|item| self.remove_other_records(item));
+            }
+            Value::Object(fields) => {
+                fields.values_mut().for_each(|field| self.remove_other_records(field));
+            }
+            _ => {}
         }
-        sections.retain(|section| section["section"] == "policy" || section["section"] == "answer");
-        Some(reply)
     }
 
     fn has_scope(&self, scope: &Scope) -> bool {
@@ -353,6 +383,29 @@ mod tests {
         assert_eq!(shown(json!({"name": "a.example"}), of(&["default"])), None);
         assert_eq!(shown(of_client("a.lan"), of(&["parents"])), Some(7));
         assert_eq!(shown(json!({"name": "a.lan"}), of(&[])), Some(7));
+    }
+
+    #[test]
+    fn an_explanation_of_a_name_in_an_own_zone_has_no_records_of_other_names() {
+        let record = |name: &str| json!({"section": "answer", "name": name, "ttl": 60, "type": "A", "data": "10.0.0.1"});
+        let explained = |group: &str| {
+            let answer = json!([record("al.lan."), record("secret.example."), record("lan.")]);
+            json!({"sections": [
+                {"section": "policy", "client": {"groups": [group]}},
+                {"section": "answer", "name": "al.lan.", "reply": {"answer": answer}},
+            ]})
+        };
+        let trace = json!({"answer": [record("secret.example.")], "name": "al.lan."});
+        let kids = limits(&["kids"], &["lan"]);
+        let shown = |command: &str, reply: Value| {
+            let request = admitted(&kids, command, &json!({"name": "al.lan"})).unwrap();
+            kids.trim(&request, reply).unwrap()
+        };
+        let trimmed = shown("why", explained("parents"));
+        let own = json!([record("al.lan."), record("lan.")]);
+        assert_eq!(trimmed["sections"][1]["reply"]["answer"], own);
+        assert_eq!(shown("why", explained("kids")), explained("kids"), "the client may ask");
+        assert_eq!(shown("trace", trace)["answer"], json!([]));
     }
 
     #[test]
