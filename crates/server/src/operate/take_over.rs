@@ -517,17 +517,19 @@ impl Successor {
     /// Stops waiting for the new process, which then ends. Returns whether it is ready already, so
     /// that it serves.
     pub(super) fn withdraw(mut self) -> bool {
-        // If the new process has ended, nobody reads this.
-        let _ = self.stream.write_all(WITHDRAWN);
-        // Later reports of the new process fail. Earlier ones can still be read.
+        // Later reports of the new process fail. Earlier ones can still be read, and a process that
+        // is ready must not end.
         let _ = self.stream.shutdown(Shutdown::Read);
         loop {
             match self.hear() {
                 SuccessorState::Ready => return true,
-                SuccessorState::Gone => return false,
+                SuccessorState::Gone => break,
                 SuccessorState::None | SuccessorState::Working | SuccessorState::Prepared => {}
             }
         }
+        // If the new process has ended, nobody reads this.
+        let _ = self.stream.write_all(WITHDRAWN);
+        false
     }
 
     /// Returns whether the new process has taken too long.
