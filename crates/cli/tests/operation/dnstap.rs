@@ -12,6 +12,7 @@ use std::time::Duration;
 use avocet_dnstap::frame::Frame;
 use avocet_dnstap::{ControlKind, FrameReader, MessageKind, TapMessage, TapTransport};
 
+use crate::past::wait_until;
 use crate::server::{PATIENCE, Site, ask_over_tcp, query, udp_client};
 use crate::upstream::Upstream;
 
@@ -117,7 +118,7 @@ fn each_reply_is_a_message_with_its_octets_addresses_and_times() {
     messages.push(tap.next());
     assert_eq!(read(&messages[2]).transport, Some(TapTransport::Tcp));
     assert_eq!(site.metric("avocet_dnstap_connected"), 1.0);
-    assert_eq!(site.metric("avocet_dnstap_messages_total"), 3.0);
+    wait_until("the messages are counted", || site.metric("avocet_dnstap_messages_total") == 3.0);
     // What is sent last arrives before the server ends.
     exchange(&site, &query(8, "last.example"));
     server.stop();

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::server::{PATIENCE, Server, Site, free_address};
+use crate::server::{PATIENCE, Site, free_address};
 use crate::upstream::Upstream;
 
 /// Certificates for 127.0.0.1 and their keys, for these tests only.
@@ -68,10 +68,9 @@ fn a_browser_gets_a_cookie_that_is_for_https_only() {
     let (site, upstream, https) = (Site::new(), Upstream::start(), free_address());
     install(&site, ONE);
     configure(&site, &upstream, https);
-    let mut server = Server::spawn(site.serve());
-    let offer = server.wait_for_line("/setup#");
+    let server = site.start();
+    let offer = server.seen_line("/setup#");
     assert!(offer.contains(&format!("https://{https}/setup#")), "{offer}");
-    server.wait_for_line("serving");
     let link = offer.split_once("/setup#").unwrap().1.split(' ').next().unwrap();
     let post = |path: &str, body: String| {
         let text = format!(

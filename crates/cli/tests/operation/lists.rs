@@ -11,7 +11,7 @@ use std::thread;
 use serde_json::Value;
 
 use crate::past::wait_until;
-use crate::server::{Server, Site};
+use crate::server::Site;
 use crate::upstream::{ADDRESS, Upstream};
 
 /// The address in responses to blocked questions.
@@ -127,9 +127,8 @@ fn a_url_is_fetched_by_a_name_that_the_server_resolves_and_acts_on_the_next_quer
 
     // Without the source, the stored image is in force, and nothing is compiled.
     web.give(None);
-    let mut server = Server::spawn(site.serve());
-    server.wait_for_line("loaded the image of the lists");
-    server.wait_for_line("serving");
+    let server = site.start();
+    server.seen_line("loaded the image of the lists");
     assert_eq!(site.ask("ads.example").0, BLOCKED);
     assert_eq!(refresh(&site, &["ads"])["lists"][0]["error"], "its server returned status 503");
     assert_eq!(site.metric("avocet_list_compiles_total"), 0.0);
@@ -377,9 +376,8 @@ fn a_policy_zone_is_kept_as_lists_are_and_explained() {
     assert_eq!(site.ask("own.example").0, [192, 0, 2, 98], "the next query has the new answer");
     server.stop();
     web.give(None);
-    let mut server = Server::spawn(site.serve());
-    server.wait_for_line("loaded the image of the lists");
-    server.wait_for_line("serving");
+    let server = site.start();
+    server.seen_line("loaded the image of the lists");
     assert_eq!(site.ask("own.example").0, [192, 0, 2, 98], "its copy is read at the start");
     assert_eq!(site.metric("avocet_list_entries{list=\"threats\"}"), 2.0);
 }
@@ -492,9 +490,8 @@ fn a_list_that_tests_too_many_clients_does_not_keep_the_server_from_starting() {
     assert_eq!(site.ask("bad.example").0, [192, 0, 2, 99]);
     server.stop();
 
-    let mut server = Server::spawn(site.serve());
-    server.wait_for_line("these lists are not in force");
-    server.wait_for_line("serving");
+    let server = site.start();
+    server.seen_line("these lists are not in force");
     assert_eq!(site.ask("bad.example").0, ADDRESS);
     assert_eq!(site.ask("ads.example").0, BLOCKED);
     let status = || site.avocet_text(&["lists", "status"]);

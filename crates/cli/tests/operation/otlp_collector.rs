@@ -11,7 +11,7 @@ use avocet_protobuf::{FieldValue, Fields};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 
-use crate::server::PATIENCE;
+use crate::server::{PATIENCE, listen_at};
 
 /// A span with its attributes as texts.
 #[derive(Debug, Default, Clone)]
@@ -69,7 +69,7 @@ impl TestCollector {
 
     /// Serves at an address that was free.
     pub(crate) fn at(addr: SocketAddr) -> Self {
-        Self::on(TcpListener::bind(addr).unwrap(), None)
+        Self::on(listen_at(addr), None)
     }
 
     pub(crate) fn with_tls(config: Arc<ServerConfig>) -> Self {

@@ -18,9 +18,8 @@ fn cached_answers_survive_a_restart_and_grow_no_younger() {
     server.stop();
     upstream.asked();
 
-    let mut server = Server::spawn(site.serve());
-    server.wait_for_line("cache snapshot loaded");
-    server.wait_for_line("serving");
+    let server = site.start();
+    server.seen_line("cache snapshot loaded");
     let (address, left) = site.ask("kept.example");
     assert_eq!(address, ADDRESS);
     assert!(left <= ttl, "{left} s left after {ttl} s");
@@ -77,10 +76,9 @@ fn a_damaged_snapshot_is_put_aside_and_the_server_serves() {
     octets[middle] ^= 1;
     fs::write(site.snapshot(), &octets).unwrap();
 
-    let mut server = Server::spawn(site.serve());
-    let line = server.wait_for_line("damaged");
+    let server = site.start();
+    let line = server.seen_line("damaged");
     assert!(line.contains("WARN") && line.contains("starting with empty caches"), "{line}");
-    server.wait_for_line("serving");
     assert_eq!(fs::read(site.data().join("cache.snapshot.damaged")).unwrap(), octets);
     assert!(!exists(&site.snapshot()));
     assert_eq!(site.metric("avocet_snapshot_failures_total"), 1.0);
@@ -119,6 +117,5 @@ fn a_full_disk_costs_a_line_and_the_last_snapshot_stays() {
     assert!(fs::read(site.snapshot()).unwrap().len() <= 4096);
     assert!(before.len() <= 4096 && !exists(&site.data().join("cache.snapshot.new")));
 
-    let mut server = Server::spawn(site.serve());
-    server.wait_for_line("cache snapshot loaded");
+    site.start().seen_line("cache snapshot loaded");
 }

@@ -2,13 +2,13 @@
 //! over a restart, too.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use serde_json::Value;
 
 use crate::past::wait_until;
-use crate::server::{PATIENCE, Site, free_address};
+use crate::server::{PATIENCE, Site, free_address, listen_at};
 use crate::upstream::Upstream;
 
 fn pool(name: &str, rest: &str) -> String {
@@ -48,7 +48,7 @@ fn wait_for_success(site: &Site) {
 fn a_dead_host_leaves_the_answers_and_comes_back() {
     let (upstream, site) = (Upstream::start(), Site::new());
     let (first, second) = (free_address(), free_address());
-    let hosts = (TcpListener::bind(first).unwrap(), TcpListener::bind(second).unwrap());
+    let hosts = (listen_at(first), listen_at(second));
     site.configure(upstream.addr, "workers = 2", &tcp_pool(first, second));
     let mut server = site.start();
     wait_for(&site, "www.corp.example", [192, 0, 2, 1]);
@@ -60,7 +60,7 @@ fn a_dead_host_leaves_the_answers_and_comes_back() {
     server.stop();
     let mut server = site.start();
     assert_eq!(site.ask("www.corp.example").0, [192, 0, 2, 2]);
-    let again = TcpListener::bind(first).unwrap();
+    let again = listen_at(first);
     wait_for(&site, "www.corp.example", [192, 0, 2, 1]);
     server.wait_for_line("is up: connected");
 
@@ -76,7 +76,7 @@ fn a_dead_host_leaves_the_answers_and_comes_back() {
 fn a_pool_behind_an_alias_of_its_zone_is_reported_as_long_as_it_is_there() {
     let (upstream, site) = (Upstream::start(), Site::new());
     let target = free_address();
-    let _host = TcpListener::bind(target).unwrap();
+    let _host = listen_at(target);
     let file = site.directory.join("corp.zone");
     let zone = "$TTL 60\n@ SOA ns host 5 2h 3m 4w 60\n@ NS ns\nns A 192.0.2.9\n";
     fs::write(&file, format!("{zone}www CNAME ns\n")).unwrap();
@@ -103,7 +103,7 @@ fn a_pool_behind_an_alias_of_its_zone_is_reported_as_long_as_it_is_there() {
 fn people_decide_about_addresses_and_see_what_would_be() {
     let (upstream, site) = (Upstream::start(), Site::new());
     let (first, second) = (free_address(), free_address());
-    let _hosts = (TcpListener::bind(first).unwrap(), TcpListener::bind(second).unwrap());
+    let _hosts = (listen_at(first), listen_at(second));
     site.configure(upstream.addr, "", &tcp_pool(first, second));
     let server = site.start();
     wait_for_success(&site);

@@ -22,7 +22,7 @@ fn a_broken_file_changes_nothing_and_its_line_is_named() {
     let upstream = Upstream::start();
     let (site, mut server) = started(&upstream);
     site.configure(upstream.addr, "", "[cache]\nmin-tll-secs = 5\n");
-    let broken = format!("{}:11:1: unknown key `min-tll-secs`", site.file().display());
+    let broken = format!("{}:12:1: unknown key `min-tll-secs`", site.file().display());
 
     server.signal("HUP");
     let line = server.wait_for_line("not reloaded");

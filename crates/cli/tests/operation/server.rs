@@ -222,6 +222,14 @@ impl Server {
         &self.seen
     }
 
+    /// Returns the line with `text` among those that were read, such as the lines before it served.
+    #[track_caller]
+    pub(crate) fn seen_line(&self, text: &str) -> String {
+        let line = self.seen.iter().find(|line| line.contains(text));
+        line.unwrap_or_else(|| panic!("no line with {text:?} in:\n{}", self.seen.join("\n")))
+            .clone()
+    }
+
     /// Reads the log lines that are there.
     pub(crate) fn read_lines(&mut self) {
         self.seen.extend(self.log.try_iter());
@@ -381,6 +389,18 @@ pub(crate) fn free_address() -> SocketAddr {
         if TcpListener::bind(addr).is_ok() && GIVEN.lock().unwrap().insert(addr) {
             return addr;
         }
+    }
+}
+
+/// Listens at an address that was free, and may be in use for a moment by a client of another test.
+pub(crate) fn listen_at(addr: SocketAddr) -> TcpListener {
+    let began = Instant::now();
+    loop {
+        match TcpListener::bind(addr) {
+            Ok(listener) => return listener,
+            Err(error) => assert!(began.elapsed() < PATIENCE, "{addr}: {error}"),
+        }
+        thread::park_timeout(LOOK_AGAIN);
     }
 }
 
