@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::iterate::Walk;
 use crate::iterate::load::ClientPlace;
 use crate::plan::Route;
+use crate::scrub::MAX_ALIASES;
 use crate::trace::{Step, Trace};
 
 /// The deadline of a question, in ms after its arrival. It ensures that clients get an answer
@@ -24,9 +25,15 @@ const DEADLINE_MS: u64 = 4_900;
 /// The extended deadline, in ms after arrival, if servers answer but many packets are lost. Many
 /// clients wait for this long.
 const LAST_DEADLINE_MS: u64 = 9_500;
-/// Maximum number of queries for one question, including those for aliases. The limit of BIND and
-/// PowerDNS is 50.
-pub(crate) const MAX_SENDS: u32 = 64;
+/// Maximum number of queries for one question without aliases. The limit of BIND and PowerDNS is
+/// 50.
+const MAX_SENDS: u32 = 64;
+/// Number of further queries for each alias that was followed. Its target may be in a zone of an
+/// unknown top-level domain, with servers in such a zone, too: six queries without retries.
+const SENDS_PER_ALIAS: u32 = 8;
+/// Maximum number of queries for one question with [`MAX_ALIASES`]: 152. The limit of BIND and
+/// Unbound is 200.
+const MAX_SENDS_ALIASES: u32 = MAX_SENDS + SENDS_PER_ALIAS * MAX_ALIASES as u32;
 /// Number of octets of replies to one question after which no more queries are sent (PowerDNS:
 /// 100,000). It equals 64 replies of 4,096 octets, or four replies of the maximum size. Reading a
 /// reply of 64 KiB may take 1 ms, and a question 20 ms.
@@ -117,6 +124,8 @@ pub(crate) struct Task<W> {
     pub(crate) exchange: Exchange,
     /// Number of queries that were sent for all targets.
     pub(crate) sends: u32,
+    /// The limit of `sends`.
+    max_sends: u32,
     /// Number of octets of the replies that were read for the task.
     pub(crate) reply_octets: usize,
     /// The longest SCOPE PREFIX-LENGTH of the replies from which the answer is made (RFC 7871
@@ -159,6 +168,7 @@ impl<W> Task<W> {
             walk: None,
             exchange: Exchange::default(),
             sends: 0,
+            max_sends: MAX_SENDS,
             reply_octets: 0,
             ecs_scope: None,
             malformed: 0,
@@ -181,7 +191,8 @@ impl<W> Task<W> {
         (self.started_ms, self.progress_ms) = (now_ms, now_ms);
         self.deadline_ms = now_ms + DEADLINE_MS;
         self.prefix.clear();
-        (self.restarts, self.sends, self.reply_octets, self.ecs_scope) = (0, 0, 0, None);
+        (self.restarts, self.sends, self.max_sends) = (0, 0, MAX_SENDS);
+        (self.reply_octets, self.ecs_scope) = (0, None);
         self.looped = false;
         self.failure = Failure::Silence;
         (self.traced, self.is_report) = (None, false);
@@ -235,7 +246,12 @@ impl<W> Task<W> {
 
     /// Returns whether the question is within its limits of queries sent and octets read.
     pub(crate) fn may_ask(&self) -> bool {
-        self.sends < MAX_SENDS && self.reply_octets < MAX_REPLY_OCTETS
+        self.sends < self.max_sends && self.reply_octets < MAX_REPLY_OCTETS
+    }
+
+    /// Permits the further queries for the target of an alias.
+    pub(crate) fn permit_alias(&mut self) {
+        self.max_sends = (self.max_sends + SENDS_PER_ALIAS).min(MAX_SENDS_ALIASES);
     }
 
     /// Returns whether the result is for one client, or for some networks only (RFC 7871 §7.3.1),
@@ -366,6 +382,7 @@ impl<W> Tasks<W> {
         let (bound, trace) = (other.bound.clone(), other.with_trace(|trace| trace.clone()));
         let (route, restarts, sends) = (other.route, other.restarts, other.sends);
         let (reply_octets, ecs_scope) = (other.reply_octets, other.ecs_scope);
+        let max_sends = other.max_sends;
         let times = [other.started_ms, other.deadline_ms, other.progress_ms];
         let target = other.target.clone();
         let prefix = std::mem::take(&mut other.prefix);
@@ -374,6 +391,7 @@ impl<W> Tasks<W> {
         (task.bound, task.trace, task.target) = (bound, trace, target);
         (task.route, task.restarts, task.sends) = (route, restarts, sends);
         (task.reply_octets, task.ecs_scope) = (reply_octets, ecs_scope);
+        task.max_sends = max_sends;
         [task.started_ms, task.deadline_ms, task.progress_ms] = times;
         self.all[from as usize].prefix = prefix;
     }

@@ -63,6 +63,8 @@ pub(crate) enum Note {
     Unsigned(Endpoint, Name),
     /// The walk will soon send this question. Its response may arrive in the meantime.
     Ahead(Box<Inquiry>),
+    /// The walk continues with the target of an alias.
+    Alias,
     /// The walk has synthesized an answer from NSEC or NSEC3 records.
     Synthesised,
     /// The walk has used the copy of the root zone.

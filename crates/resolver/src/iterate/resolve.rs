@@ -159,6 +159,7 @@ impl Walker {
                 Ending::GoesOn(next) if seen.contains(&next) && next != at => break,
                 Ending::GoesOn(next) => {
                     self.io.record(Step::Alias(next.clone()));
+                    self.io.note(Note::Alias);
                     at = next;
                 }
             }

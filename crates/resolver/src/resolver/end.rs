@@ -83,6 +83,7 @@ impl<W> Resolver<W> {
         let task = &mut self.tasks[at];
         task.prefix.append(&self.gathered);
         task.restarts += 1;
+        task.permit_alias();
         if task.restarts > MAX_ALIASES || task.prefix.has_alias(end.view()) {
             task.note(Failure::Aliases);
             return self.fail(at, cx);

@@ -198,6 +198,7 @@ impl<W> Resolver<W> {
             }
             Note::Ahead(inquiry) => self.fetch_ahead(at, *inquiry, cx),
             Note::Report(report) => self.note_report(report),
+            Note::Alias => self.tasks[at].permit_alias(),
             Note::LocalRoot => self.counters.local_root += 1,
             Note::Synthesised => self.counters.synthesised += 1,
             Note::Limits(reached) => {

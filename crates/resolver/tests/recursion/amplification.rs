@@ -4,7 +4,7 @@
 use avocet_resolver::Recursion;
 use avocet_testkit::{Query, Response};
 use avocet_wire::Rcode;
-use avocet_wire::header::AA;
+use avocet_wire::header::{AA, RA, RD};
 
 use crate::world::{Answer, World, authority, recursion};
 
@@ -22,8 +22,8 @@ fn borrowed(lines: &[String]) -> Vec<&str> {
 #[track_caller]
 fn check(world: &mut World, question: &str, rcode: Rcode, most: usize) -> Answer {
     let answer = world.resolve(question);
-    assert_eq!(answer.rcode, rcode);
     let sent = world.take_sent();
+    assert_eq!(answer.rcode, rcode, "{} queries: {sent:?}", sent.len());
     assert!(sent.len() <= most, "{} queries: {sent:?}", sent.len());
     answer
 }
@@ -107,6 +107,45 @@ fn aliases_without_end_cost_13_queries() {
     };
     world.serve(1, Box::new(endless));
     check(&mut world, "n1. A", Rcode::SERVFAIL, 13);
+}
+
+/// Each alias leads into an unknown zone, and the servers of this zone are in another unknown zone.
+/// Both zones are in top-level domains of their own.
+#[test]
+fn eleven_aliases_into_zones_with_servers_elsewhere_cost_72_queries() {
+    fn referral(query: &Query, zone: &str, last: u8) -> Option<Response> {
+        let response = Response::to(query).without_flags(RA | RD);
+        let response = response.authority(&format!("{zone} 3600 NS ns.{zone}"));
+        Some(response.additional(&format!("ns.{zone} 3600 A 192.0.2.{last}")))
+    }
+    /// The last labels of a name.
+    fn zone(query: &Query, labels: usize) -> String {
+        let all: Vec<&str> = query.qname.trim_end_matches('.').split('.').collect();
+        format!("{}.", all[all.len() - labels..].join("."))
+    }
+    let mut world = world();
+    world.serve(1, Box::new(|query| referral(query, &zone(query, 1), 2)));
+    let of_domains = |query: &Query| {
+        let zone = zone(query, 2);
+        let Some(number) = zone.strip_prefix("shop.web") else { return referral(query, &zone, 3) };
+        let response = Response::to(query).without_flags(RA | RD);
+        Some(response.authority(&format!("{zone} 3600 NS ns.host.dns{number}")))
+    };
+    world.serve(2, Box::new(of_domains));
+    let answer = |query: &Query| {
+        let response = Response::to(query).without_flags(RA | RD).flags(AA);
+        let name = query.qname.as_str();
+        let number = name.strip_prefix("www.shop.web").map(|rest| rest.trim_end_matches('.'));
+        Some(match number.map(|number| number.parse::<u32>().unwrap()) {
+            Some(number @ 1..=11) => {
+                response.answer(&format!("{name} 60 CNAME www.shop.web{}.", number + 1))
+            }
+            _ => response.answer(&format!("{name} 60 A 192.0.2.4")),
+        })
+    };
+    world.serve(3, Box::new(answer));
+    world.serve(4, Box::new(answer));
+    check(&mut world, "www.shop.web1. A", Rcode::NOERROR, 72);
 }
 
 #[test]

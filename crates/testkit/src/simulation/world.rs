@@ -25,8 +25,8 @@ use crate::{Chance, Faults, Network, Query};
 const START_MS: u64 = 1_000_000;
 /// The longest time to an answer, in ms.
 const MAX_ANSWER_MS: u64 = 10_000;
-/// Maximum number of queries to servers for one question.
-const MAX_QUERIES: u64 = 64;
+/// Maximum number of queries to servers for one question: 64, and 8 more for each of 11 aliases.
+const MAX_QUERIES: u64 = 64 + 8 * 11;
 /// Minimum number of rounds in which clients send questions.
 const MIN_TURNS: u64 = 6;
 const MORE_TURNS: u64 = 10;
