@@ -4,8 +4,9 @@
 use std::collections::HashSet;
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::netlink::{KernelTable, Queries, attributes, dump, ip};
+use crate::netlink::{KernelTable, Listener, Queries, attributes, dump, ip};
 
 /// Maximum number of networks that are read. A host with a bridge for each of many containers has
 /// hundreds.
@@ -57,6 +58,41 @@ pub fn link_networks() -> io::Result<Vec<LinkNetwork>> {
     found.sort_unstable();
     found.dedup();
     Ok(found)
+}
+
+/// The changes of the kernel's tables of links and routes, as they happen.
+#[derive(Debug)]
+pub struct LinkEvents {
+    listener: Listener,
+}
+
+impl LinkEvents {
+    /// Subscribes to the tables. The first event is no change.
+    ///
+    /// # Errors
+    /// The system does not offer the tables to this process.
+    pub fn subscribe() -> io::Result<Self> {
+        let groups = [libc::RTNLGRP_LINK, libc::RTNLGRP_IPV4_ROUTE, libc::RTNLGRP_IPV6_ROUTE];
+        Ok(Self { listener: Listener::join(&groups, LINKS)? })
+    }
+
+    /// Discards the changes that wait to be read, at most a few hundred: [`link_networks`] has the
+    /// present state.
+    ///
+    /// # Errors
+    /// There will be no more changes.
+    pub fn discard(&mut self) -> io::Result<()> {
+        match self.listener.discard() {
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(()),
+            discarded => discarded,
+        }
+    }
+}
+
+impl AsFd for LinkEvents {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
 }
 
 /// How packets reach an address.

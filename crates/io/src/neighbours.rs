@@ -129,7 +129,7 @@ impl NeighbourEvents {
     /// # Errors
     /// The system does not offer the table to this process.
     pub fn subscribe() -> io::Result<Self> {
-        Ok(Self { listener: Listener::join(libc::RTNLGRP_NEIGH, TABLE)? })
+        Ok(Self { listener: Listener::join(&[libc::RTNLGRP_NEIGH], TABLE)? })
     }
 
     /// Calls `each` with the new and changed neighbours that wait to be read, at most a few
@@ -177,7 +177,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::links::{LinkNetwork, RouteQueries, RouteTo, link_networks};
+    use crate::links::{LinkEvents, LinkNetwork, RouteQueries, RouteTo, link_networks};
     use crate::netlink::read_part;
     use crate::netlink::tests::message;
     use crate::poll::{Events, Interest, Poller, Trigger};
@@ -264,6 +264,7 @@ mod tests {
         let lan = |network: &&LinkNetwork| network.ip == IpAddr::from([192, 0, 2, 0]);
         let lan = networks.iter().find(lan).unwrap();
         assert_eq!(lan.prefix_len, 24);
+        hear_changes_of_links();
         let mut routes = RouteQueries::open().unwrap();
         let mut route = |last| routes.find(IpAddr::from([192, 0, 2, last])).unwrap();
         assert_eq!(route(9), RouteTo::Link(lan.interface));
@@ -273,6 +274,24 @@ mod tests {
         assert_eq!(routes.find(IpAddr::from([0xfd; 16])).unwrap(), RouteTo::Elsewhere);
         let other = IpAddr::from([0xfd; 16]);
         assert!((1..64).all(|at| queries.find(other, at).unwrap().is_none()));
+    }
+
+    fn hear_changes_of_links() {
+        let mut events = LinkEvents::subscribe().unwrap();
+        let (mut poller, mut ready) = (Poller::new().unwrap(), Events::with_capacity(1));
+        poller.add(&events, 1, Interest::Read, Trigger::Level).unwrap();
+        for change in [
+            "ip route add 198.51.100.128/25 dev d0",
+            "ip route del 198.51.100.128/25 dev d0",
+            "ip -6 route add 2001:db8:9::/64 dev d0",
+            "ip link set d1 up",
+            "ip link set d1 down",
+        ] {
+            events.discard().unwrap();
+            run(change);
+            poller.wait(&mut ready, Some(60_000)).unwrap();
+            assert!(ready.iter().next().is_some(), "{change}");
+        }
     }
 
     #[test]

@@ -105,13 +105,15 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Joins the multicast group of a table, and requests the present entries of the table. The
-    /// request also gives the socket an address, without which the socket would get no changes.
-    pub(crate) fn join(group: libc::c_uint, table: KernelTable) -> io::Result<Self> {
+    /// Joins multicast groups, and requests the present entries of a table. The request also gives
+    /// the socket an address, without which the socket would get no changes.
+    pub(crate) fn join(groups: &[libc::c_uint], table: KernelTable) -> io::Result<Self> {
         let mut socket = open()?;
         socket.set_nonblocking(true)?;
         let (level, name) = (libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP);
-        options::set(&socket, level, name, group as libc::c_int)?;
+        for &group in groups {
+            options::set(&socket, level, name, group as libc::c_int)?;
+        }
         socket.write_all(&request(table))?;
         Ok(Self { socket, part: vec![0; PART].into() })
     }
@@ -130,6 +132,20 @@ impl Listener {
                 Err(error) => return Err(error),
             };
             read_part(&self.part[..len], table, each)?;
+        }
+        Ok(())
+    }
+}
+
+impl Listener {
+    /// Discards the changes that wait to be read, at most [`MAX_PARTS`] parts.
+    pub(crate) fn discard(&mut self) -> io::Result<()> {
+        for _ in 0..MAX_PARTS {
+            match (&self.socket).read(&mut self.part) {
+                Ok(_) => {}
+                Err(error) if is_idle(&error) => break,
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }

@@ -6,9 +6,13 @@
 //!                     │
 //!                     ├── nobody confirms it within its time ──> rolled back
 //!                     ├── no name can be resolved any more ────> rolled back
-//!                     ├── more queries fail than before ───────> rolled back
-//!                     └── more answers are slow than before ───> rolled back
+//!                     ├── queries fail that were answered ─────> rolled back
+//!                     └── answers are slow that were fast ─────> rolled back
 //! ```
+//! A client can send queries that fail, or that get slow answers, but it cannot stop the queries of
+//! other clients. Therefore, queries that fail or are refused count only if answers are missing at
+//! the same time, and slow answers only if fast answers are missing.
+//!
 //! The fallback is the last revision that was kept. A change during the probation of an
 //! earlier change begins the probation again, with the same fallback.
 
@@ -28,8 +32,7 @@ const MARGIN: u64 = 100;
 /// The share of slow answers may grow by this many thousandths: an upstream that is slow for some
 /// seconds must not undo a good change.
 const SLOW_MARGIN: u64 = 250;
-/// Queries of allowed clients are missing if there are at most the usual number, divided by this
-/// number.
+/// Answers are missing if there are at most the usual number, divided by this number.
 const MISSING_PART: u64 = 2;
 /// A share may also grow by this factor.
 const FACTOR: u64 = 2;
@@ -70,29 +73,48 @@ impl Health {
         Shares {
             failed: self.failed * 1_000 / self.queries.max(1),
             refused: self.refused * 1_000 / (self.queries + self.refused).max(1),
-            rate: self.queries * 1_000 / self.at_secs.max(1),
             slow: self.slow * 1_000 / self.waited.max(1),
+            answered: self.answered() * 1_000 / self.at_secs.max(1),
+            fast: self.fast() * 1_000 / self.at_secs.max(1),
         }
+    }
+
+    /// Returns the number of queries that got data.
+    fn answered(self) -> u64 {
+        self.queries.saturating_sub(self.failed)
+    }
+
+    /// Returns the number of answers that waited for the network for half a second at most.
+    fn fast(self) -> u64 {
+        self.waited.saturating_sub(self.slow)
     }
 }
 
-/// Shares in thousandths, and a rate.
+/// Shares in thousandths, and rates per thousand seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Shares {
     /// Failures among the queries of allowed clients.
     pub failed: u64,
     /// Queries of clients that are not allowed, among all queries.
     pub refused: u64,
-    /// Queries of allowed clients per thousand seconds.
-    pub rate: u64,
     /// Slow answers among the answers that waited for the network.
     pub slow: u64,
+    /// The rate of queries that got data.
+    pub answered: u64,
+    /// The rate of fast answers among those that waited for the network.
+    pub fast: u64,
 }
 
 /// Returns whether a share has grown by more than `margin`, and to more than [`FACTOR`] times the
 /// usual share.
 fn has_left(usual: u64, now: u64, margin: u64) -> bool {
     now > usual + margin.max(usual * (FACTOR - 1))
+}
+
+/// Returns whether the count since the change shows that answers are missing, from the usual rate
+/// per thousand seconds.
+fn are_missing(usual_rate: u64, count: u64, secs: u64) -> bool {
+    count <= usual_rate.saturating_mul(secs) / MISSING_PART / 1_000
 }
 
 /// Samples of the counts of the last minutes, which give the usual shares.
@@ -127,9 +149,11 @@ pub enum Reason {
     Unconfirmed,
     /// No name can be resolved any more. Holds the cause.
     Unresolved(String),
-    /// More queries fail than before. Holds the failures per thousand queries, before and now.
+    /// Queries fail, and answers are missing. Holds the failures per thousand queries, before and
+    /// now.
     Failures(u64, u64),
-    /// More answers are slow than before. Holds the slow answers per thousand, before and now.
+    /// Answers are slow, and fast ones are missing. Holds the slow answers per thousand, before and
+    /// now.
     Latency(u64, u64),
 }
 
@@ -224,19 +248,17 @@ impl Probation {
         }
         let since = health.since(self.begun);
         let (usual, now) = (self.usual, since.shares());
-        if since.queries >= FEWEST_QUERIES && has_left(usual.failed, now.failed, MARGIN) {
-            return Some(Reason::Failures(usual.failed, now.failed));
+        if are_missing(usual.answered, since.answered(), since.at_secs) {
+            if since.queries >= FEWEST_QUERIES && has_left(usual.failed, now.failed, MARGIN) {
+                return Some(Reason::Failures(usual.failed, now.failed));
+            }
+            if since.refused >= FEWEST_QUERIES && has_left(usual.refused, now.refused, MARGIN) {
+                return Some(Reason::Failures(usual.refused, now.refused));
+            }
         }
-        // Queries that are refused are a reason only if queries of allowed clients are missing:
-        // otherwise, strangers could undo each change.
-        let are_missing = since.queries <= usual.rate * since.at_secs / MISSING_PART / 1_000;
-        if since.refused >= FEWEST_QUERIES
-            && has_left(usual.refused, now.refused, MARGIN)
-            && are_missing
-        {
-            return Some(Reason::Failures(usual.refused, now.refused));
-        }
-        if since.waited >= FEWEST_QUERIES && has_left(usual.slow, now.slow, SLOW_MARGIN) {
+        let are_slow =
+            since.waited >= FEWEST_QUERIES && has_left(usual.slow, now.slow, SLOW_MARGIN);
+        if are_slow && are_missing(usual.fast, since.fast(), since.at_secs) {
             return Some(Reason::Latency(usual.slow, now.slow));
         }
         (now_secs >= self.until_secs).then_some(Reason::Unconfirmed)
@@ -263,21 +285,27 @@ mod tests {
     }
 
     #[test]
-    fn failures_count_against_those_before_the_change() {
+    fn failures_count_if_answers_are_missing() {
         let mut band = Band::default();
+        let count = |at_secs, queries, failed| Health { at_secs, ..health(queries, failed) };
         for second in 0..400 {
-            // Of a hundred queries a second, two fail.
-            band.note(second, health(second * 100, second * 2));
+            // Of ten queries a second, two fail.
+            band.note(second, count(second, second * 10, second * 2));
         }
-        let begun = health(40_000, 800);
+        let begun = count(400, 4_000, 800);
         let probation = Probation::begin((2, 1), u64::MAX, (&band, begun));
-        assert_eq!((probation.usual.failed, probation.usual.slow), (20, 0));
-        let judge = |queries, failed| {
-            probation.judge(0, health(begun.queries + queries, begun.failed + failed), None)
+        assert_eq!((probation.usual.failed, probation.usual.answered), (200, 8_000));
+        let judge = |secs: u64, queries: u64, failed: u64| {
+            let now = count(400 + secs, begun.queries + queries, begun.failed + failed);
+            probation.judge(0, now, None)
         };
-        assert_eq!(judge(49, 49), None, "too few");
-        assert_eq!(judge(1_000, 120), None);
-        assert_eq!(judge(1_000, 121), Some(Reason::Failures(20, 121)));
+        assert_eq!(judge(10, 49, 49), None, "too few");
+        assert_eq!(judge(10, 60, 24), None, "the share has only doubled");
+        assert_eq!(judge(10, 66, 26), None);
+        assert_eq!(judge(10, 67, 27), Some(Reason::Failures(200, 402)));
+        assert_eq!(judge(10, 100, 60), Some(Reason::Failures(200, 600)));
+        assert_eq!(judge(10, 100, 59), None, "more answers than half of the usual ones");
+        assert_eq!(judge(10, 10_041, 10_000), None, "a client asks for names that fail");
         assert_eq!(
             Reason::Failures(20, 121).to_string(),
             "12.1 % of queries failed, and 2.0 % before"
@@ -311,20 +339,25 @@ mod tests {
     }
 
     #[test]
-    fn slow_answers_count_against_those_before_the_change() {
+    fn slow_answers_count_if_fast_answers_are_missing() {
         let mut band = Band::default();
-        let count = |waited, slow| Health { waited, slow, ..health(2 * waited, 0) };
+        let count =
+            |at_secs, waited, slow| Health { at_secs, waited, slow, ..health(2 * waited, 0) };
         for second in 0..400 {
-            // Of ten answers from the network, one is slow.
-            band.note(second, count(second * 10, second));
+            // Of ten answers a second from the network, one is slow.
+            band.note(second, count(second, second * 10, second));
         }
-        let probation = Probation::begin((2, 1), u64::MAX, (&band, count(4_000, 400)));
-        assert_eq!((probation.usual.failed, probation.usual.slow), (0, 100));
-        let judge =
-            |waited: u64, slow: u64| probation.judge(0, count(4_000 + waited, 400 + slow), None);
-        assert_eq!(judge(49, 49), None, "too few");
-        assert_eq!(judge(1_000, 350), None);
-        assert_eq!(judge(1_000, 351), Some(Reason::Latency(100, 351)));
+        let probation = Probation::begin((2, 1), u64::MAX, (&band, count(400, 4_000, 400)));
+        let usual = probation.usual;
+        assert_eq!((usual.failed, usual.slow, usual.fast), (0, 100, 9_000));
+        let judge = |secs: u64, waited: u64, slow: u64| {
+            probation.judge(0, count(400 + secs, 4_000 + waited, 400 + slow), None)
+        };
+        assert_eq!(judge(100, 49, 49), None, "too few");
+        assert_eq!(judge(100, 600, 210), None, "the share has grown by 25 points only");
+        assert_eq!(judge(100, 700, 250), Some(Reason::Latency(100, 357)));
+        assert_eq!(judge(100, 701, 250), None, "more fast answers than half of the usual ones");
+        assert_eq!(judge(100, 10_451, 10_000), None, "a client asks for names of slow servers");
         assert_eq!(
             Reason::Latency(100, 351).to_string(),
             "35.1 % of the answers from the network took longer than half a second, and 10.0 % \

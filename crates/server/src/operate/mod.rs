@@ -109,6 +109,7 @@ const CONTROL: u64 = 1;
 const ORDERS: u64 = 2;
 const SUCCESSOR: u64 = 3;
 const NEIGHBOURS: u64 = 4;
+const LINKS: u64 = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ending {
@@ -271,6 +272,7 @@ impl Operation {
                     CONTROL => self.accept_control_clients(),
                     ORDERS => self.take_orders(),
                     NEIGHBOURS => self.neighbours.hear(&self.running, &self.poller),
+                    LINKS => self.neighbours.hear_links(&self.running, &self.poller),
                     _ => self.hear_successor(),
                 }
             }
@@ -586,7 +588,7 @@ fn load_caches(running: &Running) {
 /// Returns the watch of neighbours after its first check, so that the policy knows a device at its
 /// first query.
 fn neighbours_at_start(running: &Running, poller: &Poller, started: u32) -> NeighbourWatch {
-    let mut neighbours = NeighbourWatch::new(NEIGHBOURS);
+    let mut neighbours = NeighbourWatch::new(NEIGHBOURS, LINKS);
     neighbours.look(running, poller, started);
     neighbours
 }

@@ -14,6 +14,7 @@ pub(crate) mod databases;
 pub(crate) mod devices;
 pub(crate) mod fingerprint;
 pub(crate) mod geo;
+pub(crate) mod kernel_events;
 pub(crate) mod names;
 pub(crate) mod neighbours;
 pub(crate) mod networks;

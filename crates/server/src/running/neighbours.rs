@@ -5,8 +5,9 @@
 use std::io;
 
 use avocet_config::policy::PolicyConfig;
+use avocet_io::links::LinkEvents;
 use avocet_io::neighbours::{Heard, NeighbourEvents, neighbours};
-use avocet_io::poll::{Interest, Poller, Trigger};
+use avocet_io::poll::Poller;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::leases::Leases;
 use avocet_nameserver::policy::macs_are_wanted;
@@ -15,39 +16,28 @@ use avocet_policy::client::MAX_NEIGHBOURS;
 use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::running::devices::{DeviceTable, LOOK_SECS, Met};
+use crate::running::kernel_events::KernelEvents;
 
-/// Maximum number of times in a second that events of the table are read. Any host on the link can
-/// cause events, so further events wait for the next second.
-const MAX_HEARD: u32 = 20;
-
-/// The watch over the kernel's table of neighbours.
+/// The watch over the kernel's tables of neighbours and of networks on the links.
 pub(crate) struct NeighbourWatch {
     due: u32,
-    events: Option<NeighbourEvents>,
-    pace: Pace,
-    /// The token for the poller.
-    token: u64,
+    events: KernelEvents<NeighbourEvents>,
+    links: KernelEvents<LinkEvents>,
     leases: Leases,
 }
 
-/// The number of times that events were read in this second.
-#[derive(Default)]
-struct Pace {
-    second: u32,
-    heard: u32,
-    /// Whether the poller ignores events until the next second.
-    is_resting: bool,
-}
-
 impl NeighbourWatch {
-    pub(crate) fn new(token: u64) -> Self {
-        Self { due: 0, events: None, pace: Pace::default(), token, leases: Leases::default() }
+    /// Returns a watch with the tokens for the poller: of neighbours, and of links.
+    pub(crate) fn new(neighbours: u64, links: u64) -> Self {
+        let (events, links) = (KernelEvents::new(neighbours), KernelEvents::new(links));
+        Self { due: 0, events, links, leases: Leases::default() }
     }
 
     /// Reads the table, leases and names if that is due, and puts changes in force. `now` is
     /// monotonic, in seconds.
     pub(crate) fn look(&mut self, running: &Running, poller: &Poller, now: u32) {
-        self.end_rest(poller, now);
+        self.events.end_rest(poller, now);
+        self.links.end_rest(poller, now);
         let state = running.shared.snapshot();
         let mut devices = running.devices.lock();
         if !devices.follow(&state.config) && now < self.due {
@@ -68,54 +58,40 @@ impl NeighbourWatch {
     /// Reads the events of the table and records the changes.
     pub(crate) fn hear(&mut self, running: &Running, poller: &Poller) {
         let now = running.shared.name_server.clock.now().secs();
-        let Some(events) = &mut self.events else { return };
         let (mut devices, mut is_changed) = (running.devices.lock(), false);
-        let heard =
-            events.read(|neighbour| is_changed |= devices.meet(neighbour, now) == Met::Changed);
-        if self.pace.is_enough(now) {
-            self.pace.is_resting = poller.remove(&*events).is_ok();
-        }
-        match heard {
-            Ok(Heard::Changes) => {}
-            Ok(Heard::Lost) => self.due = now,
-            Err(error) => {
-                tracing::warn!(%error, "cannot hear changes of the neighbour table");
-                self.close();
-            }
+        let heard = self.events.read(poller, now, |events| {
+            events.read(|neighbour| is_changed |= devices.meet(neighbour, now) == Met::Changed)
+        });
+        if heard == Some(Heard::Lost) {
+            self.due = now;
         }
         if is_changed {
             devices.put_in_force(running);
         }
     }
 
-    /// Ends the subscription.
-    pub(crate) fn close(&mut self) {
-        self.events = None;
+    /// Reads the events of links and routes. Wakes the thread that reads the networks on the links.
+    pub(crate) fn hear_links(&mut self, running: &Running, poller: &Poller) {
+        let now = running.shared.name_server.clock.now().secs();
+        if self.links.read(poller, now, LinkEvents::discard).is_some() {
+            running.shared.strangers.note_new_links();
+        }
     }
 
-    /// Subscribes to events if the policy tests hardware addresses. Without events, new devices are
-    /// known after the next reading.
+    /// Ends the subscriptions.
+    pub(crate) fn close(&mut self) {
+        self.events.close();
+        self.links.close();
+    }
+
+    /// Subscribes to events if the policy tests hardware addresses. Without events, new devices and
+    /// networks are known after the next reading.
     fn subscribe(&mut self, poller: &Poller, devices: &DeviceTable) {
         if !devices.are_wanted() {
             return self.close();
         }
-        if self.events.is_some() {
-            return;
-        }
-        self.pace = Pace::default();
-        let Ok(events) = NeighbourEvents::subscribe() else { return };
-        let added = poller.add(&events, self.token, Interest::Read, Trigger::Level);
-        self.events = added.ok().map(|()| events);
-    }
-
-    fn end_rest(&mut self, poller: &Poller, now: u32) {
-        if !self.pace.is_resting || self.pace.second == now {
-            return;
-        }
-        if let Some(events) = &self.events {
-            let added = poller.add(events, self.token, Interest::Read, Trigger::Level);
-            self.pace.is_resting = added.is_err();
-        }
+        self.events.open(poller, NeighbourEvents::subscribe);
+        self.links.open(poller, LinkEvents::subscribe);
     }
 }
 
@@ -138,18 +114,6 @@ fn read_table(running: &Running, devices: &mut DeviceTable, now: u32) {
     devices.forget(now);
 }
 
-impl Pace {
-    /// Counts one reading of events, and returns whether it was the last one permitted in this
-    /// second.
-    fn is_enough(&mut self, now: u32) -> bool {
-        if self.second != now {
-            (self.second, self.heard) = (now, 0);
-        }
-        self.heard += 1;
-        self.heard >= MAX_HEARD
-    }
-}
-
 /// Returns the reason why clients configured by MAC address would not be recognized; `None` if
 /// there are no such clients.
 pub fn fault_of_neighbours(policy: &PolicyConfig) -> Option<String> {
@@ -162,16 +126,4 @@ fn fault(error: &io::Error) -> String {
         "cannot read the kernel's neighbour table: {error}; MAC addresses of clients and groups \
          match only through leases: allow AF_NETLINK (RestrictAddressFamilies= in the unit file)"
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn changes_are_heard_so_many_times_in_a_second() {
-        let mut pace = Pace::default();
-        let heard = |pace: &mut Pace, now| (1..).find(|_| pace.is_enough(now)).unwrap();
-        assert_eq!((heard(&mut pace, 7), heard(&mut pace, 8)), (MAX_HEARD, MAX_HEARD));
-    }
 }

@@ -54,8 +54,9 @@ const DEVICE_PATIENCE: Duration = Duration::from_secs(3);
 const NAME_PATIENCE: Duration = Duration::from_secs(1);
 /// Number of checks after which the kernel must query the link again.
 const LOOKS_A_PROBE: u32 = 8;
-/// Minimum time between two readings of the networks on the links, and the multiple of the
-/// reading's duration that is waited at least: a router may have a million routes.
+/// Time between two readings of the networks on the links if the kernel reports no change, and the
+/// multiple of the reading's duration that is waited in any case: a router may have a million
+/// routes.
 const LINKS_PAUSE: Duration = Duration::from_secs(5);
 const LINKS_SHARE: u32 = 200;
 
@@ -111,6 +112,8 @@ struct Desk {
     cases: HashMap<IpAddr, Case>,
     links: Vec<LinkNetwork>,
     links_due: Instant,
+    /// The earliest time at which the networks may be read again.
+    links_rest: Instant,
     /// The netlink socket for neighbours; `None` until the first look-up, and after a failure.
     queries: Option<NeighbourQueries>,
     /// The netlink socket for routes; `None` as for `queries`.
@@ -139,6 +142,7 @@ impl Desk {
             cases: HashMap::new(),
             links: Vec::new(),
             links_due: now,
+            links_rest: now,
             queries: None,
             routes: None,
         }
@@ -160,6 +164,9 @@ impl Desk {
 
     /// Reads the networks on the links if that is due, and puts them in force.
     fn look_at_links(&mut self, running: &Running, now: Instant) {
+        if running.shared.strangers.take_new_links() {
+            self.links_due = self.links_rest.max(now).min(self.links_due);
+        }
         if now < self.links_due {
             return;
         }
@@ -170,7 +177,8 @@ impl Desk {
         }
         // If this fails, the warning about neighbours reports the reason.
         self.links = link_networks().unwrap_or_default();
-        self.links_due = now + LINKS_PAUSE.max(now.elapsed() * LINKS_SHARE);
+        self.links_rest = now + now.elapsed() * LINKS_SHARE;
+        self.links_due = self.links_rest.max(now + LINKS_PAUSE);
         let links = nets(&self.links);
         if links != state.parts.links
             && let Err(error) = running.reloader.change_policy(|parts| parts.links = links)

@@ -29,6 +29,8 @@ pub struct StrangerQueue {
 struct WaitingAddresses {
     proven: VecDeque<IpAddr>,
     claimed: VecDeque<IpAddr>,
+    /// Whether the networks on the links may have changed.
+    are_links_new: bool,
     is_closed: bool,
 }
 
@@ -47,11 +49,23 @@ impl StrangerQueue {
         self.arrived.notify_one();
     }
 
-    /// Takes at most `most` addresses, the proven ones first. Waits for the first address for at
-    /// most `patience`. Returns `None` if the thread must end.
+    /// Records that the networks on the links may have changed, and wakes the thread.
+    pub fn note_new_links(&self) {
+        self.lock().are_links_new = true;
+        self.arrived.notify_one();
+    }
+
+    /// Returns whether the networks on the links may have changed since the last call.
+    pub fn take_new_links(&self) -> bool {
+        std::mem::take(&mut self.lock().are_links_new)
+    }
+
+    /// Takes at most `most` addresses, the proven ones first. Waits for the first address, or for a
+    /// change of links, for at most `patience`. Returns `None` if the thread must end.
     pub fn take(&self, most: usize, patience: Duration) -> Option<Vec<IpAddr>> {
         let is_idle = |waiting: &mut WaitingAddresses| {
-            waiting.proven.is_empty() && waiting.claimed.is_empty() && !waiting.is_closed
+            let is_empty = waiting.proven.is_empty() && waiting.claimed.is_empty();
+            is_empty && !waiting.are_links_new && !waiting.is_closed
         };
         let waited = self.arrived.wait_timeout_while(self.lock(), patience, is_idle);
         let mut waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -90,6 +104,9 @@ mod tests {
         assert_eq!(queue.take(2, Duration::ZERO).unwrap(), [proven, claimed(0)]);
         assert_eq!(queue.take(usize::MAX, Duration::ZERO).unwrap().len(), MAX_WAITING - 1);
         assert!(queue.take(1, Duration::ZERO).unwrap().is_empty());
+        queue.note_new_links();
+        assert!(queue.take(1, Duration::MAX).unwrap().is_empty(), "a change of links is enough");
+        assert_eq!([queue.take_new_links(), queue.take_new_links()], [true, false]);
         queue.close();
         assert_eq!(queue.take(1, Duration::ZERO), None);
     }

@@ -273,14 +273,14 @@ fn a_confirmed_revision_stays_and_a_bad_one_falls_before_its_time() {
     assert_eq!(reloader.revisions.in_force(), Some(2));
 
     set(&reloader, "policy.block-ttl-secs", "20").unwrap();
-    tick(150, 49, None);
+    tick(150, 50, None);
     assert_eq!(reloader.revisions.in_force(), Some(4), "most queries fail");
     set(&reloader, "policy.block-ttl-secs", "10").unwrap();
-    tick(150, 49, Some("no server responds"));
+    tick(150, 50, Some("no server responds"));
     assert_eq!(reloader.revisions.in_force(), Some(6), "no name is resolved");
     assert!(site.text().contains("= 30"));
     set(&reloader, "policy.block-ttl-secs", "5").unwrap();
-    let slow = Health { queries: 150, failed: 49, waited: 50, slow: 49, ..Health::default() };
+    let slow = Health { queries: 150, failed: 50, waited: 50, slow: 50, ..Health::default() };
     reloader.judge_probation((0, 0), slow, None);
     assert_eq!(reloader.revisions.in_force(), Some(8), "most answers are slow");
     let counts = reloader.revisions.rollbacks.each_ref().map(|one| one.load(Ordering::Relaxed));
