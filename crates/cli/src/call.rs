@@ -143,11 +143,12 @@ fn ask<C: Call>(
     Ok(reply.map_or(Done::Whole, |end| (view.done)(&end)))
 }
 
-/// Sends the request and passes each line of the reply on. Returns the end of the reply; `None` if
-/// the reader of the output is gone.
+/// Sends the request and passes each line of the reply to `take`. Returns the last line of the
+/// reply; `None` if the reader of the output has closed the pipe.
 ///
 /// # Errors
-/// No server answers, or it reports an error.
+/// No server answers, the server reports an error, the reply is malformed or incomplete, or `take`
+/// fails.
 pub(crate) fn exchange<C: Call>(
     directory: &Path,
     request: C,

@@ -16,8 +16,8 @@ pub(crate) fn write(text: &str) -> Result<Reader, CommandError> {
     send(&lines(text))
 }
 
-/// Writes text for programs, such as JSON, to standard output. The text is written unchanged,
-/// unless standard output is a terminal.
+/// Writes text for programs, such as JSON, to standard output. If standard output is a terminal,
+/// escapes control characters as [`lines`] does; otherwise, the text is unchanged.
 ///
 /// # Errors
 ///

@@ -21,12 +21,16 @@ pub(super) struct Check {
     doubts: Vec<SettingFault>,
     /// The other files that the configuration names.
     files: NamedFiles,
+    /// The folded names of keys with faults, in wire form. Other settings may name them without a
+    /// further fault.
+    faulty_keys: Vec<Box<[u8]>>,
 }
 
 impl Check {
     /// Creates a check with the faults of parsing. `directory` is that of the configuration file.
     pub(super) fn new(faults: Vec<SettingFault>, directory: &Path) -> Self {
-        Self { faults, doubts: Vec::new(), files: NamedFiles::new(directory) }
+        let files = NamedFiles::new(directory);
+        Self { faults, doubts: Vec::new(), files, faulty_keys: Vec::new() }
     }
 
     /// Returns the path of another file: a relative one is relative to the configuration file.
@@ -54,13 +58,25 @@ impl Check {
     /// Returns the files that the configuration names, and all doubts, or all faults if there are
     /// some.
     pub(super) fn finish(self) -> (NamedFiles, Result<Vec<SettingFault>, Vec<SettingFault>>) {
-        let Self { faults, doubts, files } = self;
+        let Self { faults, doubts, files, faulty_keys: _ } = self;
         (files, if faults.is_empty() { Ok(doubts) } else { Err(faults) })
     }
 
     /// Adds a fault.
     pub(super) fn fault(&mut self, span: Range<usize>, message: impl ToString) {
         self.faults.push(SettingFault { span, message: message.to_string() });
+    }
+
+    /// Records the name of a key with a fault.
+    pub(super) fn add_faulty_key(&mut self, name: &[u8]) {
+        self.faulty_keys.push(name.into());
+    }
+
+    /// Adds the fault that no key has a name, as it is written, if this is so.
+    pub(super) fn unknown_key(&mut self, span: Range<usize>, (name, text): (&[u8], &str)) {
+        if !self.faulty_keys.iter().any(|key| **key == *name) {
+            self.fault(span, format!("no [[key]] has the name \"{text}\""));
+        }
     }
 
     /// Adds a doubt: a setting is valid, but has no effect or cannot work.

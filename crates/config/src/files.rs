@@ -36,15 +36,20 @@ impl NamedFiles {
     }
 
     /// Returns the files that `before` does not name in the same way, and that need the right to
-    /// change access: files outside the directory of the configuration and outside the zones of
-    /// the directory `data`, and files with secrets that are named as other files.
+    /// change access: files outside the directory of the configuration, files in a directory `data`
+    /// below it, except its zones, and files with secrets that are named as other files.
     #[must_use]
     pub fn foreign(&self, before: &Self, data: &Path) -> Vec<&Path> {
-        let own = [absolute(&self.directory), absolute(&data.join("zones"))];
-        let own: Vec<PathBuf> = own.into_iter().flatten().collect();
+        let is_in = |file: &Path, directory: &Option<PathBuf>| {
+            directory.as_ref().is_some_and(|directory| file.starts_with(directory))
+        };
+        let (directory, data) = (absolute(&self.directory), absolute(data));
+        let zones = data.as_ref().map(|data| data.join("zones"));
+        let inner = data.filter(|data| is_in(data, &directory) && Some(data) != directory.as_ref());
         let is_own = |file: &Path| {
             let is_direct = !file.components().any(|part| part == Component::ParentDir);
-            is_direct && own.iter().any(|directory| file.starts_with(directory))
+            let is_near = is_in(file, &directory) && !is_in(file, &inner);
+            is_direct && (is_near || is_in(file, &zones))
         };
         let is_secret = |file: &Path| {
             let secret = (file.to_owned(), FileContent::Secret);
@@ -101,6 +106,18 @@ mod tests {
         check(&[], &[("/etc/avocet-other/a", Open)], &["/etc/avocet-other/a"]);
         check(&[("/etc/hosts", Open)], &[("/etc/hosts", Open)], &[]);
         check(&[("/etc/hosts", Open)], &[], &[]);
+    }
+
+    #[test]
+    fn files_of_the_server_below_the_configuration_are_found() {
+        let mut named = NamedFiles::new(Path::new("."));
+        for file in ["ads", "data/access.json", "data/zones/a.zone", "data-2/ads"] {
+            named.add(Path::new(file), FileContent::Open);
+        }
+        let none = NamedFiles::new(Path::new("."));
+        let found = named.foreign(&none, Path::new("./data"));
+        assert_eq!(found, [env::current_dir().unwrap().join("data/access.json")]);
+        assert_eq!(named.foreign(&none, Path::new(".")), [Path::new(""); 0]);
     }
 
     #[test]

@@ -59,17 +59,22 @@ pub(super) fn keys(specs: Vec<Spanned<KeySpec>>, check: &mut Check) -> Vec<KeyCo
         let name = check.need("name", &header, spec.name);
         let file = check.need("secret-file", &header, spec.secret_file);
         let algorithm = check.take(spec.algorithm).map_or(TsigAlgorithm::usual(), |text| text.0);
-        let (Some((at, Text(name))), Some((file_at, file))) = (name, file) else { continue };
+        let Some((at, Text(name))) = name else { continue };
+        let Some((file_at, file)) = file else {
+            check.add_faulty_key(&name);
+            continue;
+        };
         if keys.iter().any(|key| key.key.name().wire() == &*name) {
             check.fault(at, format!("the key {} has another table", shown_name(&name)));
             continue;
         }
         let file = check.secret_path(file);
-        let (Some(secret), Some(name)) = (secret(&file, file_at, check), FoldedName::new(&name))
-        else {
+        let Some(folded) = FoldedName::new(&name) else { continue };
+        let Some(secret) = secret(&file, file_at, check) else {
+            check.add_faulty_key(&name);
             continue;
         };
-        keys.push(KeyConfig { file, key: Arc::new(TsigKey::new(name, algorithm, secret)) });
+        keys.push(KeyConfig { file, key: Arc::new(TsigKey::new(folded, algorithm, secret)) });
     }
     keys
 }
@@ -129,7 +134,7 @@ pub(super) fn has_key(
     let Some(name) = key else { return true };
     let is_known = keys.iter().any(|key| key.key.name().wire() == name);
     if !is_known {
-        check.fault(at.clone(), format!("no [[key]] has the name \"{}\"", shown_name(name)));
+        check.unknown_key(at.clone(), (name, &shown_name(name)));
     }
     is_known
 }

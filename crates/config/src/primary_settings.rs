@@ -78,17 +78,17 @@ fn key_of(
 ) -> Option<Box<[u8]>> {
     let at: Range<usize> = setting.span()?;
     let text = check.take(setting).filter(|text| !text.is_empty())?;
-    let name = typed_name(&text).map(|name| name.to_ascii_lowercase());
-    let found = name.ok().filter(|name| keys.iter().any(|key| key.key.name().wire() == *name));
+    let name = typed_name(&text).map(|name| name.to_ascii_lowercase()).unwrap_or_default();
+    let found = keys.iter().any(|key| key.key.name().wire() == name).then_some(&name);
     match found {
-        None => check.fault(at, format!("no [[key]] has the name \"{text}\"")),
+        None => check.unknown_key(at, (&name, &text)),
         Some(_) if servers.is_empty() => {
             check.doubt(at, "without `primaries`, the key has no use");
         }
         Some(_) if servers.iter().all(|one| one.key.is_some()) => {
             check.doubt(at, "`key` has no effect: each primary has a key of its own");
         }
-        Some(name) => return Some(name.into()),
+        Some(_) => return Some(name.into()),
     }
     None
 }

@@ -12,7 +12,7 @@ pub enum Privacy {
     Truncated,
     /// A pseudonym in place of the address.
     Pseudonym,
-    /// The number of queries, without the queried names.
+    /// The client's address and name, but neither the queried names nor the answers.
     NoNames,
     /// No details: the queries of the client are not recorded.
     Off,

@@ -1,6 +1,8 @@
 //! Applies the limits of a user to requests and replies. Only this module decides what a limited
 //! user may do.
 
+use std::net::IpAddr;
+
 use avocet_policy::rule::Scope;
 use serde_json::Value;
 
@@ -9,7 +11,7 @@ use crate::call::Request;
 use crate::clients::LogClients;
 use crate::dry_run::PolicyDryRun;
 use crate::limits::UserLimits;
-use crate::log::{LogCount, LogSearch, LogShow, LogTail};
+use crate::log::{LogCount, LogEntry, LogSearch, LogShow, LogTail};
 use crate::pools::PoolControl;
 use crate::request::{Flush, FlushTree, Grant, Lookup, NtaAdd, NtaRemove, Pause, Trace, Why};
 use crate::statistics::{LogSeries, LogStatistics};
@@ -190,9 +192,31 @@ impl UserLimits {
                 items.iter_mut().for_each(|item| self.remove_other_records(item));
             }
             Value::Object(fields) => {
+                if let Some(answer) = fields.get_mut("answer").and_then(Value::as_array_mut) {
+                    self.cut_answer(answer, Value::as_str);
+                }
                 fields.values_mut().for_each(|field| self.remove_other_records(field));
             }
             _ => {}
+        }
+    }
+
+    /// Removes the answer of a logged query from the first alias on that leads out of the zones,
+    /// unless its client is in one of the groups. The alias itself stays.
+    pub fn trim_entry(&self, entry: &mut LogEntry) {
+        if !self.is_empty() && !entry.groups.iter().any(|group| self.has_group(group)) {
+            self.cut_answer(&mut entry.answer, |target| Some(target));
+        }
+    }
+
+    /// Removes the targets after the first name outside of the zones. The texts of an answer are the
+    /// targets of its aliases in order, and the addresses of the last one.
+    fn cut_answer<T>(&self, answer: &mut Vec<T>, text: impl Fn(&T) -> Option<&str>) {
+        let leads_out = |target: &T| {
+            text(target).is_some_and(|text| text.parse::<IpAddr>().is_err() && !self.has_zone(text))
+        };
+        if let Some(last) = answer.iter().position(leads_out) {
+            answer.truncate(last + 1);
         }
     }
 
@@ -383,6 +407,30 @@ mod tests {
         assert_eq!(shown(json!({"name": "a.example"}), of(&["default"])), None);
         assert_eq!(shown(of_client("a.lan"), of(&["parents"])), Some(7));
         assert_eq!(shown(json!({"name": "a.lan"}), of(&[])), Some(7));
+    }
+
+    #[test]
+    fn a_logged_answer_ends_with_the_alias_that_leads_out_of_the_zones() {
+        let kids = limits(&["kids"], &["lan"]);
+        let trimmed = |group: &str, answer: &[&str]| {
+            let past = json!({"groups": [group], "answer": answer});
+            let mut reply = json!({"sections": [{"section": "past", "query": past}]});
+            kids.remove_other_records(&mut reply);
+            let mut logged: LogEntry = serde_json::from_value(json!({
+                "time-us": 1, "groups": [group], "transport": "udp", "name": "al.lan.", "type": "A",
+                "class": "IN", "flags": [], "outcome": "resolved", "kind": "answered",
+                "cache": "miss", "validated": "unknown", "lists": [], "revision": 1,
+                "query-octets": 1, "reply-octets": 1, "answers": 2, "answer": answer,
+            }))
+            .unwrap();
+            kids.trim_entry(&mut logged);
+            (reply["sections"][0]["query"]["answer"].clone(), json!(logged.answer))
+        };
+        let own = ["x.lan.", "192.0.2.1", "2001:db8::1"];
+        assert_eq!(trimmed("parents", &own), (json!(own), json!(own)));
+        let other = ["x.lan.", "nas.example.", "nas.lan.", "10.0.0.77"];
+        assert_eq!(trimmed("parents", &other), (json!(other[..2]), json!(other[..2])));
+        assert_eq!(trimmed("kids", &other).1, json!(other), "the client may ask");
     }
 
     #[test]

@@ -20,7 +20,7 @@ struct End<R> {
     reply: R,
 }
 
-/// The only line of a reply to a request that failed.
+/// The last line of the reply to a request that failed. Parts of the reply may precede it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ErrorLine {
     /// The problem.

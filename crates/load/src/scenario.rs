@@ -280,8 +280,8 @@ impl Setting<'_> {
         Ok(vec![damaged, self.flow_at("probe", probes, Pace::window(PROBES), 1)])
     }
 
-    /// Returns the flow of normal clients, and the flow of queries for random subdomains that
-    /// starts later.
+    /// Returns three flows: normal clients before the attack (`quiet`), normal clients during the
+    /// attack (`attacked`), and the attack itself, queries for random subdomains (`flood`).
     fn flood(&self, duration: Duration) -> Result<Vec<Flow>, LoadError> {
         let rate = self.rate.unwrap_or(OPEN_RATE);
         let share = self.args.miss_share.unwrap_or(FLOOD_SHARE);

@@ -14,7 +14,8 @@ use avocet_wire::{Builder, Class, Ede, FoldedName, Question, Rcode, Rtype, Secti
 
 use crate::exchange::endpoint::EndpointId;
 
-/// The result for a waiter. Its octets are in the accompanying [`Answers`].
+/// The result for one query of a client that waits for this question. The ranges in it refer to the
+/// accompanying [`Answers`].
 #[derive(Clone, Debug)]
 pub struct Resolved {
     /// The RCODE, which the message also contains.

@@ -25,7 +25,9 @@ use serde::{Deserialize, Serialize};
 const BAND_SECS: u64 = 300;
 /// Minimum number of seconds between two samples of the counts before a change.
 const SAMPLE_SECS: u64 = 10;
-/// Minimum number of queries after a change that are necessary to compute a share of failures.
+/// Minimum number of queries after a change that are necessary to compute a share of failures, and
+/// minimum number of usual answers in the same time that are necessary to find that answers are
+/// missing. In a shorter time, answers are missing by chance.
 const FEWEST_QUERIES: u64 = 50;
 /// The share of failures may grow by this many thousandths of all queries.
 const MARGIN: u64 = 100;
@@ -114,7 +116,8 @@ fn has_left(usual: u64, now: u64, margin: u64) -> bool {
 /// Returns whether the count since the change shows that answers are missing, from the usual rate
 /// per thousand seconds.
 fn are_missing(usual_rate: u64, count: u64, secs: u64) -> bool {
-    count <= usual_rate.saturating_mul(secs) / MISSING_PART / 1_000
+    let usual = usual_rate.saturating_mul(secs) / 1_000;
+    usual >= FEWEST_QUERIES && count <= usual / MISSING_PART
 }
 
 /// Samples of the counts of the last minutes, which give the usual shares.
@@ -330,12 +333,13 @@ mod tests {
         assert_eq!(judge(10, 50, 10_000), Some(Reason::Failures(90, 995)));
         assert_eq!(judge(10, 0, 100), Some(Reason::Failures(90, 1_000)), "all are locked out");
         assert_eq!(judge(10, 0, 49), None, "too few");
-        // Without counts before the change, no allowed client may be left.
+        assert_eq!(judge(4, 0, 100), None, "answers may be missing by chance");
+        // Without counts before the change, nothing is missing.
         let probation = Probation::begin((2, 1), u64::MAX, (&Band::default(), begun));
         let judge = |queries: u64| {
             probation.judge(0, count(410, begun.queries + queries, begun.refused + 100), None)
         };
-        assert_eq!((judge(1), judge(0)), (None, Some(Reason::Failures(0, 1_000))));
+        assert_eq!((judge(1), judge(0)), (None, None));
     }
 
     #[test]

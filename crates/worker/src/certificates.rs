@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
@@ -126,6 +126,8 @@ pub struct TlsListeners {
     /// address with other authorities.
     client_tickets: Mutex<HashMap<[u8; 32], Tickets>>,
     in_force: Mutex<InForce>,
+    /// The number of times that the authorities of client certificates have changed.
+    authority_changes: AtomicU64,
     /// The proofs that certificate authorities currently check; `None` if there are none.
     proofs: Mutex<Option<ShownProofs>>,
     has_proofs: AtomicBool,
@@ -146,6 +148,9 @@ pub struct TlsState {
     listeners: Vec<Option<Arc<ServerConfig>>>,
     /// The QUIC listener of each address on which the server listens; `None` without QUIC.
     quic: Vec<Option<QuicListener>>,
+    /// For each address on which the server listens, the digest of the authorities of client
+    /// certificates and of whether certificates are required; `None` without authorities.
+    authorities: Vec<Option<[u8; 32]>>,
     /// The fingerprints of the files, taken before the files were read.
     files: Vec<SeenFile>,
     /// The certificates in the order of the configuration; `None` for a certificate that the server
@@ -220,9 +225,15 @@ impl TlsListeners {
         }
         let tickets = Tickets::draw().map_err(CertificateFault::Cryptography)?;
         let quic_keys = QuicKeys::draw().map_err(|_| CertificateFault::Random)?;
-        let (client_tickets, in_force) = (Mutex::default(), Mutex::default());
-        let (proofs, has_proofs) = (Mutex::default(), AtomicBool::new(false));
-        let listeners = Self { tickets, quic_keys, client_tickets, in_force, proofs, has_proofs };
+        let listeners = Self {
+            tickets,
+            quic_keys,
+            client_tickets: Mutex::default(),
+            in_force: Mutex::default(),
+            authority_changes: AtomicU64::new(0),
+            proofs: Mutex::default(),
+            has_proofs: AtomicBool::new(false),
+        };
         let state = listeners.read(config)?;
         listeners.put(state);
         Ok(listeners)
@@ -239,7 +250,9 @@ impl TlsListeners {
         let mut state = TlsState { files, ..TlsState::default() };
         for one in config.server.open_addresses() {
             let asked = config.server.client_certificates_at(&one);
-            let keys = (&*all, asked.and_then(|asked| authorities.get(asked)));
+            let asked = asked.and_then(|asked| authorities.get(asked));
+            state.authorities.push(asked.map(|read| read.digest));
+            let keys = (&*all, asked);
             let (mut tls, mut quic) = (None, None);
             match one.protocol {
                 Protocol::Plain => {}
@@ -318,7 +331,22 @@ impl TlsListeners {
 
     /// Puts certificates in force for connections that begin from now on.
     pub fn put(&self, state: TlsState) {
-        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).put(state);
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        self.put_into(&mut in_force, state);
+    }
+
+    fn put_into(&self, in_force: &mut InForce, state: TlsState) {
+        let has_changed = in_force.state.authorities != state.authorities;
+        in_force.put(state);
+        if has_changed {
+            self.authority_changes.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Returns the number of times that the authorities of client certificates have changed. What a
+    /// client proved on a connection that began before the last change no longer counts.
+    pub fn authority_changes(&self) -> u64 {
+        self.authority_changes.load(Ordering::Acquire)
     }
 
     /// Returns the certificates in force.
@@ -433,7 +461,7 @@ impl TlsListeners {
                 if in_force.version != version {
                     return false;
                 }
-                in_force.put(state);
+                self.put_into(&mut in_force, state);
                 drop(in_force);
                 warn_of_open_keys(config);
                 tracing::info!("the files of certificates have changed and are in use");

@@ -45,6 +45,9 @@ const SWEEP_MS: u64 = 500;
 const WARMING_MS: u64 = 1;
 /// Maximum number of milliseconds that an ending worker waits for queries in flight.
 const DRAIN_MS: u64 = 6_000;
+/// Milliseconds between two checks for connections that have timed out, while a worker is ending.
+/// QUIC connections that had a query in flight end at such a check.
+const DRAIN_SWEEP_MS: u64 = 100;
 /// Maximum idle time of client connections while a worker is ending, in milliseconds.
 const DRAIN_IDLE_MS: u64 = 1_000;
 
@@ -165,7 +168,7 @@ impl Worker {
                 self.resolution.note_busy(percent);
             }
             if self.has_drained() {
-                self.intake.close_streams();
+                self.intake.close_all(self.time);
                 return Ok(());
             }
         }
@@ -405,10 +408,14 @@ impl Worker {
         self.outbox.flush();
         self.intake.write(&self.poller, self.time);
         self.resolution.warm(&self.poller);
-        if self.time.millis() >= self.swept_ms + SWEEP_MS {
+        if self.time.millis() >= self.swept_ms + self.sweep_ms() {
             self.swept_ms = self.time.millis();
             self.sweep();
         }
+    }
+
+    fn sweep_ms(&self) -> u64 {
+        if self.draining_since.is_some() { DRAIN_SWEEP_MS } else { SWEEP_MS }
     }
 
     /// Ends connections that have timed out, and publishes reports. Called about twice a second.
@@ -433,7 +440,7 @@ impl Worker {
             return 0;
         }
         let now_ms = self.time.millis();
-        let sweep = (self.swept_ms + SWEEP_MS).saturating_sub(now_ms);
+        let sweep = (self.swept_ms + self.sweep_ms()).saturating_sub(now_ms);
         let deadline =
             self.resolution.next_deadline().map_or(SWEEP_MS, |at| at.saturating_sub(now_ms));
         let warming = if self.resolution.is_warming() { WARMING_MS } else { SWEEP_MS };

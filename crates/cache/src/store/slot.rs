@@ -113,8 +113,8 @@ impl Slot {
         Slot((self.0 & TAG_MASK) | VISITS_MASK)
     }
 
-    /// Returns the slot after its words are overwritten in place. Returns `None` if the generations
-    /// of this lap are used up, so that the entry must move.
+    /// Returns the slot of the entry after the words of the entry were overwritten in place.
+    /// Returns `None` if the generations of this lap are used up, so that the entry must move.
     pub(super) fn rewritten(self) -> Option<Slot> {
         if self.0 & GENERATION_MASK == GENERATION_MASK {
             return None;

@@ -1,13 +1,22 @@
 //! Clients that are known by what their device sends or proves, over TLS, HTTPS and QUIC.
 
 use std::fs::{self, Permissions};
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::sync::Arc;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::server::{Server, Site, ask_over_tcp, free_address, is_here};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::server::{
+    PATIENCE, Server, Site, ask_over_tcp, free_address, is_here, query as query_message,
+};
 use crate::upstream::{ADDRESS, Upstream};
 
 const FILES: [(&str, &str); 7] = [
@@ -108,6 +117,25 @@ impl Devices {
                 None
             }
         }
+    }
+
+    /// Opens a connection over TLS, with the certificate of the tablet.
+    fn connect(&self) -> StreamOwned<ClientConnection, TcpStream> {
+        let pem = |name: &str| fs::read(self.site.directory.join(name)).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(&pem("one.pem")).unwrap()).unwrap();
+        let shown = vec![CertificateDer::from_pem_slice(&pem("tablet.pem")).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(&pem("tablet.key")).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_client_auth_cert(shown, key)
+            .unwrap();
+        let connection = ClientConnection::new(Arc::new(config), self.tls.ip().into()).unwrap();
+        let stream = TcpStream::connect(self.tls).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        StreamOwned::new(connection, stream)
     }
 
     /// Checks the verdict in all forms.
@@ -232,6 +260,46 @@ fn a_certificate_proves_a_client_by_name_or_key_at_any_address() {
     let reload = devices.site.avocet(&["reload"]);
     let text = String::from_utf8(reload.stderr).unwrap();
     assert!(!reload.status.success() && text.contains("clients-ca.pem"), "{text}");
+    server.stop();
+}
+
+/// Sends a query over a connection. Returns the last octets of the response, its address; `None` if
+/// the connection has ended.
+fn ask_again(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> Option<[u8; 4]> {
+    let query = query_message(7, "a.kids.example");
+    let mut message = (query.len() as u16).to_be_bytes().to_vec();
+    message.extend(query);
+    stream.write_all(&message).ok()?;
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).ok()?;
+    let mut response = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut response).ok()?;
+    let end = response.windows(4).rev().find(|end| [[0; 4], ADDRESS].iter().any(|one| one == end));
+    end.map(|end| end.try_into().unwrap())
+}
+
+/// The authority may have been replaced because its key is no longer secret.
+#[test]
+fn what_an_authority_proved_ends_with_the_authority_on_open_connections_too() {
+    let clients = client("here", "127.0.0.0/8", "\"kids\"")
+        + &client("tablet", "certificate:tablet.home", "");
+    let asks = "client-ca = \"clients-ca.pem\"";
+    let devices = Devices::new(&clients, asks);
+    let server = devices.site.start();
+    let mut before = devices.connect();
+    assert_eq!(ask_again(&mut before), Some(ADDRESS));
+    devices.change(&clients, asks);
+    assert_eq!(ask_again(&mut before), Some(ADDRESS), "a reload without a change ends nothing");
+    fs::copy(devices.path("one.pem"), devices.path("clients-ca.pem")).unwrap();
+    devices.change(&clients, asks);
+    while ask_again(&mut before).is_some() {}
+    assert_eq!(ask_again(&mut devices.connect()), None, "another authority");
+    for changed in ["", "client-ca = \"clients-ca.pem\""] {
+        fs::write(devices.path("clients-ca.pem"), FILES[2].1).unwrap();
+        let mut before = devices.connect();
+        devices.change(&clients, changed);
+        while ask_again(&mut before).is_some() {}
+    }
     server.stop();
 }
 

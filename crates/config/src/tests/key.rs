@@ -88,3 +88,17 @@ fn zones_name_keys_that_exist() {
     let twice = format!("{}[[zone]]\nname = \"y\"\nfile = \"z\"\n{primaries}", zone(""));
     check(SECRET, 0o600, &twice, Some("another zone has the file"));
 }
+
+#[test]
+fn a_key_with_a_fault_is_one_fault() {
+    let uses = "[[zone]]\nname = \"z\"\nfile = \"z\"\nallow-transfer = [\"key k\"]\n\
+                [[zone]]\nname = \"y\"\nfile = \"y\"\nprimaries = [\"192.0.2.1\"]\nkey = \"K.\"\n";
+    for (file, expected) in [
+        ("secret-file = \"/nonexistent/key\"\n", "/nonexistent/key cannot be read"),
+        ("", "`secret-file` is missing"),
+    ] {
+        let errors = read_with(&format!("[[key]]\nname = \"K\"\n{file}{uses}"), &[]).unwrap_err();
+        let message = errors.to_string();
+        assert!(message.contains(expected) && message.lines().count() == 1, "{message}");
+    }
+}

@@ -61,7 +61,8 @@ impl ParentView {
         is_fresh.then_some(ParentDs { tags: &seen.tags, ttl_secs: seen.ttl_secs })
     }
 
-    /// Removes the knowledge that the version just published has taken into account.
+    /// Forgets the DS records of the last look-up and the key that the operator named, because the
+    /// version of the zone that was just published already takes them into account.
     pub(super) fn clear(&mut self) {
         (self.seen, self.word) = (None, None);
     }

@@ -227,8 +227,10 @@ fn is_shown(names: &[String], host: &str) -> bool {
     names.iter().any(|name| *name == host || Some(name) == parent.as_ref())
 }
 
-/// Returns the names of the certificates, in their order. Names of files that cannot be read are
-/// missing.
+/// Returns the host names of the certificates, in lower case and in the order of the configuration.
+/// With `chosen`, takes only the certificates that the configuration assigns to this name. If the
+/// configuration gives a certificate no names, they are read from its file; an unreadable file has
+/// none.
 fn names(config: &Config, chosen: Option<&str>) -> Vec<String> {
     let is_chosen = |one: &&CertificateConfig| chosen.is_none_or(|name| one.has_name(name));
     let of_file = |one: &CertificateConfig| -> Vec<String> {

@@ -61,7 +61,7 @@ pub(super) fn tail(
             Ok(batch) => {
                 for entry in batch.iter().filter(|entry| filter.takes(entry)) {
                     entries += 1;
-                    lines(LogLine::Query(entry.clone()))?;
+                    lines(LogLine::Query(filter.trimmed(entry)))?;
                 }
             }
             Err(RecvTimeoutError::Timeout) => lines(LogLine::Waiting {})?,
@@ -86,6 +86,10 @@ pub(super) fn search(
         limit @ 1..=MAX_PAGE => limit as usize,
         _ => return Err(LogFault::OutOfBounds("a limit from 1 to 1000").into()),
     };
+    let within = |mut entry: LogEntry| {
+        request.filter.within.iter().for_each(|limits| limits.trim_entry(&mut entry));
+        entry
+    };
     let before_id = position(request.cursor.as_deref())?;
     let mut searches = running.query_log.searches.by(waiting);
     let page = searches.page(directory(running)?, filter, before_id, entries)?;
@@ -96,7 +100,7 @@ pub(super) fn search(
         None => page.examined,
     };
     Ok(LogPage {
-        queries: page.entries.iter().map(stored).collect(),
+        queries: page.entries.iter().map(|entry| within(stored(entry))).collect(),
         next: page.next_before_id.map(cursor),
         examined,
         damaged: damaged(page.broken),
@@ -130,8 +134,14 @@ pub(super) fn show(running: &Running, request: LogShow) -> Result<LogEntry, Cont
     let mut searches = running.query_log.searches.by(&mut stays);
     let page = searches.page(directory(running)?, all, before_id, 1)?;
     let found = page.entries.iter().find(|entry| entry.id == id);
-    let is_shown = |entry: &LogEntry| within.is_none_or(|limits| is_within(&limits, entry));
-    found.map(stored).filter(is_shown).ok_or_else(unknown)
+    let mut entry = found.map(stored).ok_or_else(unknown)?;
+    if let Some(limits) = within {
+        if !is_within(&limits, &entry) {
+            return Err(unknown());
+        }
+        limits.trim_entry(&mut entry);
+    }
+    Ok(entry)
 }
 
 /// Returns the counts and rankings of a period.

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use avocet_config::name::typed_name;
 use avocet_control::ControlError;
 use avocet_control::limits::UserLimits;
-use avocet_control::log::{LogEntry, LogFilter};
+use avocet_control::log::{LogEntry, LogFilter, SharedEntry};
 use avocet_control::log_fault::LogFault;
 use avocet_querylog::column::{Set, Text};
 use avocet_querylog::{ClientNetwork, Condition, Filter};
@@ -90,6 +90,14 @@ impl EntryFilter {
         let contains = filter.contains.as_deref().map(shown_part).transpose()?;
         let within = filter.within.clone();
         Ok(Self { name, under, contains, client, within, filter })
+    }
+
+    /// Returns an entry as far as the user of the filter may see it.
+    pub(crate) fn trimmed(&self, entry: &SharedEntry) -> SharedEntry {
+        let Some(limits) = &self.within else { return entry.clone() };
+        let mut trimmed = (**entry).clone();
+        limits.trim_entry(&mut trimmed);
+        if trimmed == **entry { entry.clone() } else { trimmed.into() }
     }
 
     /// Returns whether the filter selects an entry.

@@ -234,12 +234,14 @@ impl Running {
         }
     }
 
-    /// Tries again to save changes that could not be written to disk: pauses, grants, users and
-    /// trust anchors.
+    /// Tries again to save changes that could not be written to disk: pauses, grants, users, trust
+    /// anchors, and addresses of pools that were taken out of use.
     pub(crate) fn save_again(&self) {
         let mut faults = self.save_trust_again();
         faults.extend(switches::save_again(self));
         faults.extend(self.web.access.save_again());
+        let directory = self.shared.snapshot().config.data.directory.clone();
+        faults.extend(self.pools.save_again(&directory));
         let text = format!(
             "{}; changes are lost when the server ends, unless a retry succeeds",
             faults.join("; ")

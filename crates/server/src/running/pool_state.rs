@@ -1,12 +1,14 @@
 //! Saves the health and the settings of addresses over a restart, in a file of the data directory.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use super::pool_watch::PoolWatch;
 use crate::pools_file::{PoolsFile, SavedMember};
 use avocet_config::name::{shown, typed_name};
+use avocet_io::ownership;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::disk;
 use avocet_zone::pool::{HealthState, MemberControl};
@@ -32,26 +34,36 @@ fn path(directory: &Path) -> PathBuf {
     directory.join("pools.json")
 }
 
-/// Reads the file. A missing or damaged file counts as empty. Health that is too old is left out.
+/// Reads the file. A missing file counts as empty. A file that is damaged or cannot be read also
+/// does, and is renamed, so that it is not overwritten. Health that is too old is left out.
 pub(crate) fn load(directory: &Path, now_secs: u64) -> SavedState {
     let path = path(directory);
     let octets = match disk::read(&path, MAX_OCTETS) {
         Ok(octets) => octets.unwrap_or_default(),
-        Err(error) => {
-            tracing::warn!(%error, "cannot read {}", path.display());
-            return SavedState::default();
-        }
+        Err(error) => return put_aside(&path, &error.to_string()),
     };
     if octets.is_empty() {
         return SavedState::default();
     }
     match serde_json::from_slice(&octets) {
         Ok(file) => of_file(file, now_secs),
-        Err(error) => {
-            tracing::warn!(%error, "{} is damaged and has no effect", path.display());
-            SavedState::default()
-        }
+        Err(error) => put_aside(&path, &error.to_string()),
     }
+}
+
+fn put_aside(path: &Path, error: &str) -> SavedState {
+    let aside = path.with_extension("damaged");
+    let renamed = ownership::write().and_then(|_permit| fs::rename(path, &aside));
+    let kept = match renamed {
+        Ok(()) => format!("renamed to {}", aside.display()),
+        Err(error) => format!("cannot rename it: {error}"),
+    };
+    tracing::error!(
+        error,
+        "{} has no effect: commands for addresses of pools are forgotten ({kept})",
+        path.display()
+    );
+    SavedState::default()
 }
 
 fn of_file(file: PoolsFile, now_secs: u64) -> SavedState {
@@ -72,12 +84,13 @@ fn of_file(file: PoolsFile, now_secs: u64) -> SavedState {
     saved
 }
 
-/// Writes the file.
+/// Writes the file, and records in `watch` whether this failed.
 pub(crate) fn save(directory: &Path, watch: &PoolWatch) {
-    let _saving = watch.saving();
+    let mut unsaved = watch.saving();
     let SavedState { states, controls } = watch.to_save();
     let path = path(directory);
     if states.is_empty() && controls.is_empty() && !path.exists() {
+        *unsaved = None;
         return;
     }
     let mut members: BTreeMap<MemberKey, SavedMember> = BTreeMap::new();
@@ -99,7 +112,5 @@ pub(crate) fn save(directory: &Path, watch: &PoolWatch) {
     let written = serde_json::to_vec(&file)
         .map_err(std::io::Error::other)
         .and_then(|text| disk::replace(&path, &[&text]));
-    if let Err(error) = written {
-        tracing::warn!(%error, "cannot write {}", path.display());
-    }
+    *unsaved = written.err().map(|error| format!("cannot save {}: {error}", path.display()));
 }

@@ -92,8 +92,8 @@ struct WatchedTarget {
 pub(crate) struct PoolWatch {
     table: Mutex<PoolTable>,
     /// A lock that is held from the reading of the state to its writing, so that an older state
-    /// does not overwrite a newer one.
-    saving: Mutex<()>,
+    /// does not overwrite a newer one. Holds the reason if the last writing failed.
+    saving: Mutex<Option<String>>,
 }
 
 #[derive(Default)]
@@ -155,8 +155,17 @@ impl PoolWatch {
     }
 
     /// Waits until no other thread saves the state, and locks the saving.
-    pub(crate) fn saving(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn saving(&self) -> MutexGuard<'_, Option<String>> {
         self.saving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tries again to save a state that could not be written to disk. Returns the reason if this
+    /// fails.
+    pub(crate) fn save_again(&self, directory: &Path) -> Option<String> {
+        if self.saving().is_some() {
+            pool_state::save(directory, self);
+        }
+        self.saving().clone()
     }
 
     /// Applies the pools and the zones of the configuration in force. Returns the new targets.
@@ -407,5 +416,36 @@ fn log_change(target: &TargetKey, to: HealthState, result: &ProbeResult) {
     match to {
         HealthState::Down => tracing::warn!(probe = kind, "{at} is down: {reason}"),
         _ => tracing::info!(probe = kind, "{at} is up: {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn settings_are_saved_again_and_a_damaged_file_is_kept() {
+        let name = format!("avocet-pool-state-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let (file, away) = (directory.join("pools.json"), directory.join("away"));
+        fs::create_dir_all(&directory).unwrap();
+        let member = r#"{"pool":"www.example.","address":"192.0.2.1","control":"down"}"#;
+        fs::write(&file, format!(r#"{{"saved_at":7,"addresses":[{member}]}}"#)).unwrap();
+        let watch = PoolWatch::default();
+        watch.table().controls = pool_state::load(&directory, 7).controls;
+        pool_state::save(&away, &watch);
+        let fault = watch.save_again(&away).unwrap();
+        assert!(fault.contains("cannot save") && fault.contains("away"), "{fault}");
+        fs::create_dir_all(&away).unwrap();
+        assert_eq!(watch.save_again(&away), None);
+        let saved = pool_state::load(&away, 7).controls;
+        assert_eq!(saved.into_values().collect::<Vec<_>>(), [MemberControl::Down]);
+
+        fs::write(&file, "no JSON").unwrap();
+        assert!(pool_state::load(&directory, 7).controls.is_empty() && !file.exists());
+        assert_eq!(fs::read_to_string(file.with_extension("damaged")).unwrap(), "no JSON");
+        fs::remove_dir_all(&directory).unwrap();
     }
 }

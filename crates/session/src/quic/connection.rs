@@ -445,13 +445,15 @@ impl QuicConnection {
         std::mem::take(&mut self.held)
     }
 
-    /// Ends the connection as soon as it has no open query.
+    /// Ends the connection as soon as it has no open query. Another process may have the server's
+    /// sockets and receive all further datagrams of the client, so acknowledgements of responses
+    /// that were sent are not awaited.
     pub(super) fn finish(&mut self, now: Instant) {
         self.is_finishing = true;
         if let Some(http) = &mut self.http {
             http.go_away(&mut self.inner);
         }
-        if self.is_done() {
+        if self.is_quiet() {
             self.close(now, DoqError::None);
         }
     }
@@ -547,7 +549,9 @@ impl QuicConnection {
         let route = QuicRoute { request: index, ..turn.route };
         let protocol = if self.http.is_some() { QuicProtocol::H3 } else { QuicProtocol::Doq };
         let CompleteQuery { message, form, word } = *query;
-        let (ip, entrance, facts) = (self.ip, self.entrance, self.facts.as_deref());
+        // The client may have changed its address since the handshake (RFC 9000 §9).
+        let ip = self.inner.remote_address().ip();
+        let (entrance, facts) = (self.entrance, self.facts.as_deref());
         let query = QuicQuery { route, ip, entrance, protocol, word, facts };
         match turn.host.answer(&query, message) {
             QuicAnswer::Now(reply) => {

@@ -92,7 +92,8 @@ pub struct QuicRoute {
 pub struct QuicQuery<'q> {
     /// Where the reply goes.
     pub route: QuicRoute,
-    /// The address of the client, for which the connection is counted.
+    /// The present address of the client. It may differ from the address for which the connection
+    /// is counted.
     pub ip: IpAddr,
     /// The index of the listening address.
     pub entrance: u16,
@@ -649,6 +650,18 @@ impl QuicServer {
         self.note_end(slot, host);
         self.soil(slot);
         Some(ip)
+    }
+
+    /// Closes all connections.
+    pub fn close_all(&mut self, now: Instant, host: &mut impl QuicHost) {
+        for slot in 0..self.slots.len() as u32 {
+            let connection = connection_at(&mut self.slots, slot);
+            if let Some(connection) = connection.filter(|connection| !connection.has_ended) {
+                connection.close(now, DoqError::None);
+                self.note_end(slot, host);
+                self.soil(slot);
+            }
+        }
     }
 
     /// Closes each connection as soon as it has no open query.

@@ -147,6 +147,39 @@ fn violations_of_the_protocol_end_the_connection() {
     }
 }
 
+/// Another process may receive the acknowledgements.
+#[test]
+fn a_server_that_ends_closes_connections_without_an_acknowledgement_of_their_responses() {
+    let mut world = World::new(1);
+    let one = world.connected(A);
+    let id = world.clients[one].ask(&query(Kind::Echo, 1));
+    let waiting = world.connected("198.51.100.8:40000");
+    world.clients[waiting].ask(&query(Kind::Later, 1));
+    world.run();
+    world.client_datagrams = 0;
+    world.server.finish(world.now, &mut world.host);
+    world.run();
+    assert!(world.clients[one].replies[&id.index()].is_ok());
+    assert_eq!(world.clients[one].closed_for(), Some(0));
+    assert_eq!(world.clients[waiting].closed_for(), None, "it waits for an answer");
+    world.server.close_all(world.now, &mut world.host);
+    world.run();
+    assert_eq!(world.clients[waiting].closed_for(), Some(0));
+}
+
+#[test]
+fn a_query_comes_from_the_present_address_of_its_client() {
+    let mut world = World::new(1);
+    let one = world.connected(A);
+    for addr in [A, "203.0.113.7:40000"] {
+        world.clients[one].addr = addr.parse().unwrap();
+        let id = world.clients[one].ask(&query(Kind::Echo, 1));
+        world.pass(Duration::from_secs(1));
+        assert!(world.clients[one].replies[&id.index()].is_ok(), "{addr}");
+        assert_eq!(world.host.asked_from, Some(world.clients[one].addr.ip()));
+    }
+}
+
 #[test]
 fn a_client_may_open_no_stream_without_a_direction_back() {
     let mut world = World::new(1);

@@ -35,7 +35,9 @@ pub enum Dialect {
     /// Deckard's dialect: `key: value` lines come first, queries always have EDNS, and replies
     /// belong to the current step.
     Deckard,
-    /// Our own: configuration as in Unbound, everything else as in Deckard, and no derived replies.
+    /// The scenarios of this project: configuration as in Unbound, everything else as in Deckard. A
+    /// query for which the scenario has no message gets REFUSED, not an answer that is derived from
+    /// its other messages.
     Own,
 }
 

@@ -90,7 +90,7 @@ fn write_field(
     Ok(())
 }
 
-/// Writes fields other than numbers and single names.
+/// Writes a field of a kind that [`write_field`] does not write itself.
 fn write_variable(
     field: Field,
     reader: &mut Reader<'_>,

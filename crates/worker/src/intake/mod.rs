@@ -72,6 +72,8 @@ pub(crate) struct Intake {
     most_streams: usize,
     /// Listeners that accept no connections for up to half a second.
     resting: Vec<u16>,
+    /// The number of changes of the authorities of client certificates that were followed.
+    authority_changes: u64,
 }
 
 impl Intake {
@@ -112,6 +114,7 @@ impl Intake {
             protocols,
             h3_ports: open.iter().map(|one| h3_port(one, &open)).collect(),
             plain_addresses: shared.snapshot().config.server.datagram_addresses(),
+            authority_changes: shared.tls.authority_changes(),
             shared,
             listeners,
             headers: Headers::default(),
@@ -279,8 +282,13 @@ impl Intake {
     /// listeners that had to pause, and publishes counts.
     pub(crate) fn sweep(&mut self, poller: &Poller, patience: Patience, time: Time) {
         self.accept_again(poller);
-        self.quic.sweep(&self.shared, patience, time);
         let mut ended = Vec::new();
+        let changes = self.shared.tls.authority_changes();
+        if mem::replace(&mut self.authority_changes, changes) != changes {
+            self.quic.close_all(&self.shared, time);
+            self.streams.close_encrypted(&mut ended);
+        }
+        self.quic.sweep(&self.shared, patience, time);
         self.streams.expire(time.millis(), patience, &mut ended);
         let late = self.headers.expire(time.millis(), patience.read_ms);
         self.forget_connections(&ended);
@@ -302,6 +310,8 @@ impl Intake {
 
     /// Stops listening. Connections remain open, and the UDP sockets still send late replies.
     pub(crate) fn stop_listening(&mut self, poller: &mut Poller, time: Time) {
+        // The responses must leave before the connections end.
+        self.quic.flush(&self.shared, time);
         self.quic.finish(&self.shared, poller, time);
         self.streams.announce_end();
         for listener in self.listeners.streams.drain(..) {
@@ -314,9 +324,11 @@ impl Intake {
         }
     }
 
-    /// Closes the connections that are still open when the worker ends.
-    pub(crate) fn close_streams(&mut self) {
+    /// Closes the connections that are still open when the worker ends, and tells their clients.
+    pub(crate) fn close_all(&mut self, time: Time) {
         self.streams.close_all();
+        self.quic.close_all(&self.shared, time);
+        self.quic.flush(&self.shared, time);
     }
 
     /// Returns the number of open connections.

@@ -321,6 +321,13 @@ impl Quic {
         server.close_idle(now, whose, &mut QuicExit { shared, out })
     }
 
+    /// Closes all connections.
+    pub(super) fn close_all(&mut self, shared: &Shared, time: Time) {
+        let now = self.instant(time);
+        let Self { server: Some(server), out, .. } = self else { return };
+        server.close_all(now, &mut QuicExit { shared, out });
+    }
+
     /// Stops listening. Ends each connection as soon as its queries are answered.
     pub(super) fn finish(&mut self, shared: &Shared, poller: &mut Poller, time: Time) {
         let now = self.instant(time);

@@ -413,6 +413,16 @@ impl Streams {
         }
     }
 
+    /// Closes all connections with TLS. Adds the addresses of their clients to `ended`.
+    pub(crate) fn close_encrypted(&mut self, ended: &mut Vec<IpAddr>) {
+        for slot in 0..self.slots.len() as u32 {
+            let connection = self.slots[slot as usize].connection.as_ref();
+            if connection.is_some_and(|connection| connection.session.is_encrypted()) {
+                ended.extend(self.close(slot));
+            }
+        }
+    }
+
     /// Closes all connections.
     pub(crate) fn close_all(&mut self) {
         for slot in 0..self.slots.len() as u32 {

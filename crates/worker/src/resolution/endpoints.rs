@@ -1,9 +1,13 @@
 //! The sockets and connections to servers.
 //!
-//! The resolver draws slots and IDs, and decides when a slot needs another port. This module opens
-//! the sockets, sends queries, and receives replies. Ports are drawn at random from
-//! [`SourcePorts`]. Servers to which queries are forwarded have a pool of UDP sockets and a kept
-//! connection; any other socket or connection is for one query, and is closed with it.
+//! A server that a rule names, such as a forwarder, has a pool of UDP sockets. A slot is one place
+//! in this pool. For each query to such a server, the resolver draws a slot and an ID; it also
+//! decides when the socket of a slot needs another port. This module opens the sockets, sends
+//! queries, and receives replies. UDP ports are drawn at random from [`SourcePorts`].
+//!
+//! A kept connection serves many queries: over TCP to a server that a rule names, and over TLS,
+//! HTTPS or QUIC to any server. Any other socket or connection is for one query, and is closed with
+//! it.
 
 mod quic;
 
@@ -240,8 +244,9 @@ impl Endpoints {
         true
     }
 
-    /// Replaces the source ports. Closes the sockets that use other ports, and returns these
-    /// sockets.
+    /// Replaces the set from which the source ports of UDP sockets are drawn. Closes the UDP
+    /// sockets and the QUIC connections with a port that is not in the new set; TCP connections
+    /// stay open. Returns the IDs of the closed ones, except connections that were only candidates.
     pub(super) fn change_ports(&mut self, ports: Arc<SourcePorts>) -> Vec<SocketId> {
         let is_left = |socket: &UpstreamSocket| {
             socket.local_addr().is_ok_and(|local| !ports.contains(local.port()))

@@ -26,7 +26,8 @@ impl Reloader {
             let is_purged =
                 |zone: &&ZoneConfig| zone.catalog.is_member() && purged.contains(&zone.name);
             let leaving: Vec<_> = snapshot.config.zones.iter().filter(is_purged).collect();
-            // First, the zones are withdrawn, so that nothing else writes their files.
+            // The purged zones are withdrawn first, so that the server no longer writes their
+            // files when these are deleted below.
             self.catalogs.put(staying);
             // If that fails, they remain in force, and keep their files.
             if self.serve_members().is_ok() {

@@ -261,27 +261,31 @@ fn a_revision_that_nobody_confirms_is_rolled_back_in_time() {
 fn a_confirmed_revision_stays_and_a_bad_one_falls_before_its_time() {
     let site = Site::new("confirmed", &format!("{TEXT}{ON_PROBATION}"));
     let reloader = site.start();
-    let tick = |queries, failed, unresolved: Option<&str>| {
-        let health = Health { queries, failed, ..Health::default() };
+    let tick = |at_secs, health: Health, unresolved: Option<&str>| {
+        let health = Health { at_secs, ..health };
         reloader.judge_probation((0, 0), health, unresolved.map(str::to_owned));
     };
-    tick(100, 0, None);
+    let usual = Health { queries: 1_000, waited: 1_000, ..Health::default() };
+    tick(0, Health::default(), None);
+    tick(100, usual, None);
     set(&reloader, "policy.block-ttl-secs", "30").unwrap();
     assert_eq!(reloader.revisions.confirm(), Some(2));
     assert_eq!(reloader.revisions.confirm(), None);
-    reloader.judge_probation((u64::MAX, 1), Health { queries: 100, ..Health::default() }, None);
+    reloader.judge_probation((u64::MAX, 1), Health { at_secs: 100, ..usual }, None);
     assert_eq!(reloader.revisions.in_force(), Some(2));
 
     set(&reloader, "policy.block-ttl-secs", "20").unwrap();
-    tick(150, 50, None);
+    let failing = Health { queries: 1_050, failed: 50, ..usual };
+    tick(104, failing, None);
+    assert_eq!(reloader.revisions.in_force(), Some(3), "answers may be missing by chance");
+    tick(110, failing, None);
     assert_eq!(reloader.revisions.in_force(), Some(4), "most queries fail");
     set(&reloader, "policy.block-ttl-secs", "10").unwrap();
-    tick(150, 50, Some("no server responds"));
+    tick(110, failing, Some("no server responds"));
     assert_eq!(reloader.revisions.in_force(), Some(6), "no name is resolved");
     assert!(site.text().contains("= 30"));
     set(&reloader, "policy.block-ttl-secs", "5").unwrap();
-    let slow = Health { queries: 150, failed: 50, waited: 50, slow: 50, ..Health::default() };
-    reloader.judge_probation((0, 0), slow, None);
+    tick(120, Health { waited: 1_050, slow: 50, ..failing }, None);
     assert_eq!(reloader.revisions.in_force(), Some(8), "most answers are slow");
     let counts = reloader.revisions.rollbacks.each_ref().map(|one| one.load(Ordering::Relaxed));
     assert_eq!(counts, [0, 1, 1, 1]);

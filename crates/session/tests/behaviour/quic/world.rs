@@ -81,6 +81,8 @@ pub(super) struct Host {
     share_left: usize,
     /// The slots of the queries in the order of their answers.
     pub(super) order: Vec<u32>,
+    /// The address of the client of the last query.
+    pub(super) asked_from: Option<IpAddr>,
     reply: Vec<u8>,
     sent: Vec<(SocketAddr, Vec<u8>)>,
 }
@@ -122,6 +124,7 @@ impl QuicService for Host {
         self.turn_left = self.turn_left.checked_sub(1).expect("time in this turn");
         self.share_left = self.share_left.checked_sub(1).expect("time in this share");
         self.order.push(query.route.slot);
+        self.asked_from = Some(query.ip);
         match message.get(12) {
             Some(&kind) if kind == Kind::Large as u8 => self.reply = vec![7; 65_535],
             Some(&kind) if kind == Kind::Later as u8 => {
@@ -294,6 +297,7 @@ impl World {
             turn_left: usize::MAX,
             share_left: usize::MAX,
             order: Vec::new(),
+            asked_from: None,
             reply: Vec::new(),
             sent: Vec::new(),
         };
