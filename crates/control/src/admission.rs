@@ -13,7 +13,7 @@ use crate::dry_run::PolicyDryRun;
 use crate::limits::UserLimits;
 use crate::log::{LogCount, LogEntry, LogSearch, LogShow, LogTail};
 use crate::pools::PoolControl;
-use crate::request::{Flush, FlushTree, Grant, Lookup, NtaAdd, NtaRemove, Pause, Trace, Why};
+use crate::request::{Flush, FlushTree, Grant, Lookup, NtaAdd, NtaRemove, Pause, Trace};
 use crate::statistics::{LogSeries, LogStatistics};
 use crate::zone_edit::{EditAction, RecordEdit, ZoneEdit, ZoneHistory};
 use crate::zone_keys::{ZoneKeys, ZoneSign};
@@ -145,8 +145,20 @@ impl UserLimits {
             }
         }
         match request {
-            Request::Why(Why { name, .. }) if !self.has_zone(name) => self.trim_sections(reply),
-            Request::Why(_) | Request::Trace(_) => {
+            Request::Why(why) => {
+                // The listener and the identity select the view of zones. A user may not try those
+                // of other clients, although the address is in one of the groups.
+                let is_own =
+                    why.listener.is_none() && why.id.is_none() && self.explains_own_client(&reply);
+                match (self.has_zone(&why.name), is_own) {
+                    (false, false) => return None,
+                    (false, true) => Self::trim_sections(&mut reply)?,
+                    (true, false) => self.remove_other_records(&mut reply),
+                    (true, true) => {}
+                }
+                Some(reply)
+            }
+            Request::Trace(_) => {
                 if !self.explains_own_client(&reply) {
                     self.remove_other_records(&mut reply);
                 }
@@ -156,17 +168,13 @@ impl UserLimits {
         }
     }
 
-    /// Returns the explanation of an answer with the sections that its client could know: the
+    /// Removes the sections of an explanation that its client could not know, and leaves the
     /// decision about the client, and the response. The caches and recent failures show what other
-    /// clients query. Returns `None` if the client is in none of the groups, or if there is no
-    /// policy and therefore no group.
-    fn trim_sections(&self, mut reply: Value) -> Option<Value> {
-        if !self.explains_own_client(&reply) {
-            return None;
-        }
+    /// clients query. Returns `None` if there are no sections.
+    fn trim_sections(reply: &mut Value) -> Option<()> {
         let sections = reply.get_mut("sections")?.as_array_mut()?;
         sections.retain(|section| section["section"] == "policy" || section["section"] == "answer");
-        Some(reply)
+        Some(())
     }
 
     /// Returns whether an explanation is for a client in one of the groups.
@@ -453,6 +461,15 @@ mod tests {
         let own = json!([record("al.lan."), record("lan.")]);
         assert_eq!(trimmed["sections"][1]["reply"]["answer"], own);
         assert_eq!(shown("why", explained("kids")), explained("kids"), "the client may ask");
+        for field in ["listener", "id"] {
+            let ask = |name: &str| {
+                let request =
+                    admitted(&kids, "why", &json!({"name": name, field: "other"})).unwrap();
+                kids.trim(&request, explained("kids"))
+            };
+            assert_eq!(ask("nas.example"), None, "perhaps of another view");
+            assert_eq!(ask("al.lan").unwrap()["sections"][1]["reply"]["answer"], own);
+        }
         assert_eq!(shown("trace", trace)["answer"], json!([]));
     }
 

@@ -66,6 +66,19 @@ fn what_a_full_disk_refuses_is_in_force_and_said() {
 }
 
 #[test]
+fn a_take_over_is_refused_while_changes_cannot_be_saved() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", RULE);
+    let server = start_on_full_disk(&site);
+    check_unsaved(&site.avocet(&["pause"]), "switches.json");
+    let output = site.serve().arg("--take-over").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("are not on disk"), "{said}");
+    assert_eq!(site.ask("game.example").0, ADDRESS);
+    server.stop();
+}
+
+#[test]
 fn what_a_disk_refused_is_saved_when_it_has_room_again() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", RULE);

@@ -163,11 +163,7 @@ impl Copies {
         text: Vec<u8>,
     ) -> io::Result<Kept> {
         self.unsaved.remove(&list.name);
-        let mut line = serde_json::to_vec(&head)?;
-        line.push(b'\n');
-        let path = self.path(&list.name);
-        let written = fs::create_dir_all(&self.directory)
-            .and_then(|()| disk::replace(&path, &[&line, &text]));
+        let written = self.write(&list.name, &head, &text);
         let held: usize = self.unsaved.values().map(|(_, text)| text.len()).sum();
         match written {
             Ok(()) => Ok(Kept::OnDisk),
@@ -177,6 +173,25 @@ impl Copies {
                 Ok(Kept::InMemory(error))
             }
         }
+    }
+
+    fn write(&self, name: &str, head: &Head, text: &[u8]) -> io::Result<()> {
+        let mut line = serde_json::to_vec(head)?;
+        line.push(b'\n');
+        fs::create_dir_all(&self.directory)?;
+        disk::replace(&self.path(name), &[&line, text])
+    }
+
+    /// Tries again to write the copies that are only in memory. Returns the names of the lists with
+    /// a copy that was written.
+    pub(crate) fn save_again(&mut self) -> Vec<String> {
+        let is_written = |(name, (head, text)): &(&String, &(Head, Vec<u8>))| {
+            self.write(name, head, text).is_ok()
+        };
+        let written: Vec<String> =
+            self.unsaved.iter().filter(is_written).map(|(name, _)| name.clone()).collect();
+        self.unsaved.retain(|name, _| !written.contains(name));
+        written
     }
 
     /// Opens the last good text of the list; `None` if there is none.

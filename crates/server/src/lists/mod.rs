@@ -23,7 +23,7 @@ pub(crate) mod store;
 pub(crate) mod zone;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -45,6 +45,8 @@ pub(crate) struct Keeping {
     pub(crate) leisure: leisure::Leisure,
     /// Number of compilations of the lists since the server started.
     pub(crate) compiles: AtomicU64,
+    /// Whether a list of another server has a text in force that could not be written to disk.
+    pub(crate) is_unsaved: AtomicBool,
 }
 
 #[derive(Default)]

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use avocet_config::name::shown;
 use avocet_config::policy::{ListConfig, ListSource, PolicyConfig};
@@ -84,6 +84,9 @@ impl PulledText {
     }
 }
 
+/// Time between two attempts to write a copy that could not be written.
+const SAVE_AGAIN_AFTER: Duration = Duration::from_secs(60);
+
 /// The directory `lists` in the data directory.
 pub(crate) struct Store {
     directory: PathBuf,
@@ -91,6 +94,8 @@ pub(crate) struct Store {
     image: ImageFile,
     /// Lists in force whose copy could not be written: their names, with the reason.
     unsaved: HashMap<String, String>,
+    /// The time from which these copies are written again.
+    save_again_at: Option<Instant>,
 }
 
 /// Returns the name of a list's source.
@@ -115,6 +120,7 @@ impl Store {
             image: ImageFile::new(&directory),
             directory,
             unsaved: HashMap::new(),
+            save_again_at: None,
         }
     }
 
@@ -381,6 +387,7 @@ impl Store {
             Ok(Kept::OnDisk) => drop(self.unsaved.remove(&list.name)),
             Ok(Kept::InMemory(error)) => {
                 self.unsaved.insert(list.name.clone(), format!("cannot save a copy: {error}"));
+                self.save_again_at = Some(Instant::now() + SAVE_AGAIN_AFTER);
                 tracing::warn!(
                     list = list.name,
                     "no copy on disk: {error}; the list stays in force until the server ends"
@@ -389,6 +396,22 @@ impl Store {
             Err(error) => return Err(Failure::File(format!("cannot rename it: {error}"))),
         }
         Ok(if is_same { TextChange::Same } else { TextChange::Changed })
+    }
+
+    /// Tries again to write the copies that could not be written, if the last attempt was a while
+    /// ago or if a command asks for it. Returns whether a copy was written.
+    pub(crate) fn save_again(&mut self, is_asked: bool) -> bool {
+        let now = Instant::now();
+        if self.unsaved.is_empty() || !is_asked && self.save_again_at.is_some_and(|at| now < at) {
+            return false;
+        }
+        self.save_again_at = Some(now + SAVE_AGAIN_AFTER);
+        let written = self.copies.save_again();
+        for name in &written {
+            tracing::info!(list = name, "the copy is on disk now");
+            self.unsaved.remove(name);
+        }
+        !written.is_empty()
     }
 
     /// Returns the reason why a list in force has no copy on disk; `None` if it has a copy.
@@ -408,14 +431,17 @@ impl Store {
         serde_json::from_slice(&octets).unwrap_or_default()
     }
 
-    /// Stores the states of the sources.
+    /// Stores the states of the sources. Leaves out lists with a copy that could not be written:
+    /// the next start has no copy of their present text, so it must fetch it again.
     ///
     /// # Errors
     ///
     /// The disk cannot be written.
     pub(crate) fn save_states(&self, states: &BTreeMap<String, SourceState>) -> io::Result<()> {
         self.make_directory()?;
-        disk::replace(&self.directory.join(STATES), &[&serde_json::to_vec(states)?])
+        let is_saved = |(name, _): &(&String, _)| !self.unsaved.contains_key(*name);
+        let states: BTreeMap<_, _> = states.iter().filter(is_saved).collect();
+        disk::replace(&self.directory.join(STATES), &[&serde_json::to_vec(&states)?])
     }
 
     fn make_directory(&self) -> io::Result<()> {

@@ -5,6 +5,7 @@
 //!                 └──too long──> refused      └──process gone or silent──> owned again
 //! ```
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use avocet_control::ControlError;
@@ -44,6 +45,13 @@ impl Operation {
             successor.refuse(&ControlError::TakeOverRefused);
             return self.lose_successor("the new process requested the data directory twice");
         }
+        if self.has_unsaved_changes() {
+            let reason = "changes or lists are not on disk, and would be lost: see `avocet status`";
+            tracing::warn!("{reason}; the take-over is refused; continuing");
+            let _ = self.poller.remove(successor.stream());
+            successor.refuse(&ControlError::Postponed(reason));
+            return;
+        }
         let began = Instant::now();
         let is_closed = ownership::close(CHANGES);
         if is_closed {
@@ -68,6 +76,14 @@ impl Operation {
             Ok(()) => self.successor = Some(successor),
             Err(error) => self.lose_successor(&format!("the new process is gone: {error}")),
         }
+    }
+
+    /// Tries again to save what could not be written to disk. Returns whether anything would be
+    /// lost if this process ended.
+    fn has_unsaved_changes(&self) -> bool {
+        self.running.save_again();
+        let are_lists_unsaved = self.running.lists.is_unsaved.load(Ordering::Relaxed);
+        are_lists_unsaved || self.running.conditions.holds(Condition::State)
     }
 
     /// Continues without the process that was to take over.

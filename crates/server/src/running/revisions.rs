@@ -350,20 +350,33 @@ impl RevisionState {
         let latest = latest.map(|facts| facts.number);
         let is_same = |number: &u32| store.text(*number).is_ok_and(|text| text == self.text);
         self.in_force = latest.filter(is_same);
-        self.probation =
-            store.probation().filter(|probation| Some(probation.revision) == self.in_force);
+        self.probation = store.probation();
         self.store = Some(store);
-        if let Some(mut probation) = self.probation.clone()
-            && probation.follow_clock(wall_secs())
-        {
-            self.set_probation(Some(probation));
-        }
         if self.in_force.is_none() {
             let change = Change { origin: ChangeOrigin::Start, ..Change::of_file() };
             let text = self.text.clone();
             self.in_force = self.add(&text, &change, usize::MAX)?;
         }
+        if let (Some(stored), Some(in_force)) = (self.probation.clone(), self.in_force) {
+            self.go_on(&stored, in_force);
+        }
         Ok(())
+    }
+
+    /// Continues a probation after a restart. If the file was changed while the server did not run,
+    /// the probation begins again, as after a second change.
+    fn go_on(&mut self, stored: &Probation, in_force: u32) {
+        let mut probation = Probation { revision: in_force, ..stored.clone() };
+        if stored.revision == in_force {
+            probation.follow_clock(wall_secs());
+        } else {
+            let lasts_secs = stored.until_secs.saturating_sub(stored.saved_at_secs);
+            probation.until_secs = wall_secs().saturating_add(lasts_secs);
+        }
+        let probation = Some(probation).filter(|one| !self.is_equal(one.revision, one.fallback));
+        if probation.as_ref() != Some(stored) {
+            self.set_probation(probation);
+        }
     }
 
     fn add(

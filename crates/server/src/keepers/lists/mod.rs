@@ -6,6 +6,7 @@ pub(crate) mod status;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::resume_unwind;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use std::{io, thread};
@@ -220,7 +221,14 @@ impl Work {
     /// Loads the state of the previous process.
     fn begin(&mut self) {
         let state = self.running.shared.snapshot();
-        *self.running.lists.sources() = self.store.load_states();
+        let mut sources = self.store.load_states();
+        // A list without a copy is fetched at once, whatever the state says.
+        for list in state.config.policy.lists.iter().filter(|list| !is_file(list)) {
+            if self.store.head(list).is_none() {
+                sources.remove(&list.name);
+            }
+        }
+        *self.running.lists.sources() = sources;
         // The previous process may have ended after it stored a copy and before it stored the
         // compiled lists.
         let making = state.parts.lists.as_ref().map(|lists| &lists.making().lists);
@@ -234,13 +242,18 @@ impl Work {
     /// Tries the sources that are due or requested, and returns the results by name.
     fn look_at_sources(&mut self, state: &Snapshot, orders: &[Order]) -> Outcomes {
         self.forget_others(&state.config.policy.lists);
+        let is_saved = self.store.save_again(!orders.is_empty());
         let mut outcomes = self.look_at_files(state, orders);
         let mut due = DuePulls::default();
         self.add_due(state, orders, &mut due);
         if !due.waiting.is_empty() {
             self.pull(due, &mut outcomes);
         }
-        if !outcomes.is_empty()
+        let is_unsaved =
+            |list: &ListConfig| !is_file(list) && self.store.unsaved(&list.name).is_some();
+        let is_unsaved = state.config.policy.lists.iter().any(is_unsaved);
+        self.running.lists.is_unsaved.store(is_unsaved, Ordering::Relaxed);
+        if (is_saved || !outcomes.is_empty())
             && let Err(error) = self.store.save_states(&self.running.lists.sources())
         {
             tracing::warn!("cannot save the state of the lists: {error}");

@@ -292,6 +292,27 @@ fn a_confirmed_revision_stays_and_a_bad_one_falls_before_its_time() {
 }
 
 #[test]
+fn a_file_changed_before_a_restart_is_on_probation_too() {
+    let site = Site::new("offline", &format!("{TEXT}{ON_PROBATION}"));
+    let first = site.text();
+    let reloader = site.start();
+    set(&reloader, "policy.block-ttl-secs", "30").unwrap();
+    reloader.revisions.end_probation_earlier(40);
+    drop(reloader);
+    fs::write(&site.file, site.text().replace("= 30", "= 20")).unwrap();
+    let reloader = site.start();
+    let probation = reloader.revisions.probation().unwrap();
+    assert_eq!((probation.revision, probation.fallback), (3, 1));
+    reloader.judge_probation((probation.until_secs, 0), Health::default(), None);
+    assert_eq!(site.text(), first);
+
+    set(&reloader, "policy.block-ttl-secs", "30").unwrap();
+    drop(reloader);
+    fs::write(&site.file, &first).unwrap();
+    assert_eq!(site.start().revisions.probation(), None, "the file is the fallback again");
+}
+
+#[test]
 fn a_probation_goes_on_after_a_restart() {
     let site = Site::new("restart", &format!("{TEXT}{ON_PROBATION}"));
     set(&site.start(), "policy.block-ttl-secs", "30").unwrap();
