@@ -217,8 +217,8 @@ impl UserLimits {
         }
     }
 
-    /// Removes the targets after the first name outside of the zones. The texts of an answer are the
-    /// targets of its aliases in order, and the addresses of the last one.
+    /// Removes the targets after the first name outside of the zones. The texts of an answer are
+    /// the targets of its aliases in order, and the addresses of the last one.
     fn cut_answer<T>(&self, answer: &mut Vec<T>, text: impl Fn(&T) -> Option<&str>) {
         let leads_out = |target: &T| {
             text(target).is_some_and(|text| text.parse::<IpAddr>().is_err() && !self.has_zone(text))

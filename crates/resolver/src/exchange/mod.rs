@@ -72,8 +72,9 @@
 //!
 //! The owner of an exchange limits its queries. A task limits the queries for its question
 //! (`MAX_SENDS`, and more for aliases), and the octets of the replies to them. There are at most
-//! `MAX_FETCHES` fetches. There are at most `MAX_SERVERS` servers that are not pinned, or as many as
-//! have outstanding queries. Pending queries have no limit of their own, because each has an owner.
+//! `MAX_FETCHES` fetches. There are at most `MAX_SERVERS` servers that are not pinned, or as many
+//! as have outstanding queries. Pending queries have no limit of their own, because each has an
+//! owner.
 
 pub(crate) mod breaker;
 pub(crate) mod choose;

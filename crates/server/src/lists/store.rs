@@ -399,13 +399,19 @@ impl Store {
     }
 
     /// Tries again to write the copies that could not be written, if the last attempt was a while
-    /// ago or if a command asks for it. Returns whether a copy was written.
-    pub(crate) fn save_again(&mut self, is_asked: bool) -> bool {
-        let now = Instant::now();
-        if self.unsaved.is_empty() || !is_asked && self.save_again_at.is_some_and(|at| now < at) {
+    /// ago. Returns whether a copy was written.
+    pub(crate) fn save_again(&mut self) -> bool {
+        let is_due = self.save_again_at.is_none_or(|at| at <= Instant::now());
+        is_due && self.save_now()
+    }
+
+    /// Tries again to write the copies that could not be written. Returns whether a copy was
+    /// written.
+    pub(crate) fn save_now(&mut self) -> bool {
+        if self.unsaved.is_empty() {
             return false;
         }
-        self.save_again_at = Some(now + SAVE_AGAIN_AFTER);
+        self.save_again_at = Some(Instant::now() + SAVE_AGAIN_AFTER);
         let written = self.copies.save_again();
         for name in &written {
             tracing::info!(list = name, "the copy is on disk now");

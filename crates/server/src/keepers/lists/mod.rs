@@ -242,7 +242,10 @@ impl Work {
     /// Tries the sources that are due or requested, and returns the results by name.
     fn look_at_sources(&mut self, state: &Snapshot, orders: &[Order]) -> Outcomes {
         self.forget_others(&state.config.policy.lists);
-        let is_saved = self.store.save_again(!orders.is_empty());
+        let is_saved = match orders.is_empty() {
+            true => self.store.save_again(),
+            false => self.store.save_now(),
+        };
         let mut outcomes = self.look_at_files(state, orders);
         let mut due = DuePulls::default();
         self.add_due(state, orders, &mut due);

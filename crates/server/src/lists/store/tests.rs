@@ -280,15 +280,15 @@ fn a_copy_that_could_not_be_written_is_written_later_and_its_state_is_not_kept_b
     let pulled = Pulled { known: None, taking: Taking::Judged, text };
     assert_eq!(store.take_pulled(list, pulled).unwrap().change, TextChange::Changed);
     assert!(store.unsaved("a").is_some() && store.head(list).is_some());
-    assert!(!store.save_again(true), "the disk cannot be written yet");
+    assert!(!store.save_now(), "the disk cannot be written yet");
 
     fs::remove_file(lists).unwrap();
     let state = SourceState { succeeded_at_secs: 7, ..SourceState::default() };
     let states = Map::from([("a".to_owned(), state)]);
     store.save_states(&states).unwrap();
     assert!(data.store().load_states().is_empty(), "the next start fetches the list");
-    assert!(!store.save_again(false), "the last attempt was a moment ago");
-    assert!(store.save_again(true) && store.unsaved("a").is_none());
+    assert!(!store.save_again(), "the last attempt was a moment ago");
+    assert!(store.save_now() && store.unsaved("a").is_none());
     assert_eq!(data.store().head(list), store.head(list));
     store.save_states(&states).unwrap();
     assert_eq!(data.store().load_states(), states);
