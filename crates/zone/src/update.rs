@@ -21,8 +21,8 @@ use crate::tree::HostedRecord;
 pub const MAX_UPDATE_RECORDS: usize = 4_096;
 
 /// Maximum number of comparisons of records for an update, which take about a tenth of a second.
-/// Each record of the update is compared with the records of its name, so 700 records may be added
-/// to a new name.
+/// Each record of the update is compared with the records of its name, so about a thousand records
+/// may be added to a new name.
 pub(crate) const MAX_UPDATE_STEPS: usize = 1 << 20;
 
 /// A dynamic update that was read from a message.

@@ -364,8 +364,7 @@ fn work(running: &Arc<Running>) {
     }
 }
 
-/// Checks a zone at its primaries, beginning with the one that was usable last. The state is
-/// recorded before the log shows it.
+/// Checks a zone at its primaries. The state is recorded before the log shows it.
 fn check(running: &Running, config: &ZoneConfig) {
     let held = running.reloader.zones.timers(&config.id());
     let secondaries = &running.zone_watch.secondaries;
@@ -400,7 +399,8 @@ struct AskedSources {
     result: Option<(String, Checked)>,
 }
 
-/// Queries the primaries in order, beginning with the one that was usable last.
+/// Queries the primaries in order, beginning with the one that was usable last. After a check in
+/// which none was usable, begins with the one after it.
 fn ask_primaries(running: &Running, config: &ZoneConfig, held: Option<Timers>) -> AskedSources {
     let first = running.zone_watch.secondaries.state(&config.name).map_or(0, |state| state.first);
     let (mut faults, mut result) = (Vec::new(), None);
