@@ -117,7 +117,7 @@ mod tests {
         let none = NamedFiles::new(Path::new("."));
         let found = named.foreign(&none, Path::new("./data"));
         assert_eq!(found, [env::current_dir().unwrap().join("data/access.json")]);
-        assert_eq!(named.foreign(&none, Path::new(".")), [Path::new(""); 0]);
+        assert!(named.foreign(&none, Path::new(".")).is_empty());
     }
 
     #[test]
