@@ -414,7 +414,11 @@ fn plain_dns_is_served_while_the_authority_refuses() {
 
     // A restart does not request a certificate earlier, but a change of the settings does.
     let mut server = site.start();
-    assert!(site.avocet_text(&["status"]).contains("1 failures"));
+    let began = Instant::now();
+    // The thread of the certificates may still read its state.
+    while !site.avocet_text(&["status"]).contains("1 failures") {
+        assert!(began.elapsed() < PATIENCE);
+    }
     assert_eq!(authority.authority.lock().unwrap().ordered, 1);
     configure(
         &site,
