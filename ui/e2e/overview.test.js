@@ -26,7 +26,8 @@ test('numbers and rankings are those of the queries, and lead to them', async ()
   const visitor = await Visitor.arrive(server);
   const { page } = visitor;
   await visitor.logIn('viewer', '/');
-  const link = page.getByRole('link', { name: 'banner.ads.example' }).last();
+  // The latest queries, which appear before the rankings, have links with the same text.
+  const link = page.locator('a[href*="name=banner.ads.example."]').first();
   await link.click();
   await page.waitForURL('**/queries?name=banner.ads.example.&kind=blocked');
   await page.getByRole('gridcell', { name: 'banner.ads.example' }).first().waitFor();
