@@ -27,7 +27,7 @@ test('numbers and rankings are those of the queries, and lead to them', async ()
   const { page } = visitor;
   await visitor.logIn('viewer', '/');
   // The latest queries, which appear before the rankings, have links with the same text.
-  const link = page.locator('a[href*="name=banner.ads.example."]').first();
+  const link = page.locator('a[href*="?name=banner.ads.example.&kind=blocked"]');
   await link.click();
   await page.waitForURL('**/queries?name=banner.ads.example.&kind=blocked');
   await page.getByRole('gridcell', { name: 'banner.ads.example' }).first().waitFor();
