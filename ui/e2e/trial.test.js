@@ -24,6 +24,8 @@ async function ask(page, shown) {
   const dialog = page.getByRole('dialog');
   await page.getByRole('button', { name: 'What would change?' }).click();
   for (let left = 20; left > 0; left -= 1) {
+    // The text that the dialog shows while it waits also says "judged again".
+    await dialog.getByText('You need not wait').waitFor({ state: 'detached' });
     await dialog.getByText(/judged again\.|nothing to compare/).first().waitFor();
     if (await dialog.getByText(shown).count()) return dialog;
     await dialog.getByText(left % 2 ? 'Past day' : 'Past week').click();
