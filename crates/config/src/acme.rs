@@ -227,7 +227,7 @@ fn update_server(
             let wire = typed_name(&key).map(|name| name.to_ascii_lowercase()).unwrap_or_default();
             let found = keys.iter().find(|one| one.key.name().wire() == wire);
             if found.is_none() {
-                check.unknown_key(key_at, (&wire, &key));
+                check.unknown_key(key_at, &wire, &key);
             }
             Some(UpdateServer { server: server?, key: found?.key.clone() })
         }

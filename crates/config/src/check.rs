@@ -73,7 +73,7 @@ impl Check {
     }
 
     /// Adds the fault that no key has a name, as it is written, if this is so.
-    pub(super) fn unknown_key(&mut self, span: Range<usize>, (name, text): (&[u8], &str)) {
+    pub(super) fn unknown_key(&mut self, span: Range<usize>, name: &[u8], text: &str) {
         if !self.faulty_keys.iter().any(|key| **key == *name) {
             self.fault(span, format!("no [[key]] has the name \"{text}\""));
         }

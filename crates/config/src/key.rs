@@ -134,7 +134,7 @@ pub(super) fn has_key(
     let Some(name) = key else { return true };
     let is_known = keys.iter().any(|key| key.key.name().wire() == name);
     if !is_known {
-        check.unknown_key(at.clone(), (name, &shown_name(name)));
+        check.unknown_key(at.clone(), name, &shown_name(name));
     }
     is_known
 }

@@ -81,7 +81,7 @@ fn key_of(
     let name = typed_name(&text).map(|name| name.to_ascii_lowercase()).unwrap_or_default();
     let found = keys.iter().any(|key| key.key.name().wire() == name).then_some(&name);
     match found {
-        None => check.unknown_key(at, (&name, &text)),
+        None => check.unknown_key(at, &name, &text),
         Some(_) if servers.is_empty() => {
             check.doubt(at, "without `primaries`, the key has no use");
         }

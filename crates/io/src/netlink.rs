@@ -135,9 +135,7 @@ impl Listener {
         }
         Ok(())
     }
-}
 
-impl Listener {
     /// Discards the changes that wait to be read, at most [`MAX_PARTS`] parts.
     pub(crate) fn discard(&mut self) -> io::Result<()> {
         for _ in 0..MAX_PARTS {
