@@ -137,7 +137,7 @@ fn each_new_address_of_a_device_gets_its_verdict_with_the_first_query() {
             device.run(&format!("ip address add {from}/64 dev d1 nodad"));
             device.ask(&from, "2001:db8::1", 5353, "ads.example").contains("0.0.0.0")
         });
-        assert!(known.count() >= 4);
+        assert!(known.count() >= 2);
 
         // Another device is not filtered, and is looked up once.
         device.run("ip link set d1 down");
