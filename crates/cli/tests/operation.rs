@@ -46,6 +46,8 @@ mod doh;
 mod doq;
 #[path = "operation/dry_run.rs"]
 mod dry_run;
+#[path = "operation/early_data.rs"]
+mod early_data;
 #[path = "operation/effect.rs"]
 mod effect;
 #[path = "operation/encrypted_authorities.rs"]

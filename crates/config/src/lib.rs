@@ -212,6 +212,8 @@ pub struct ServerConfig {
     pub encrypted: Vec<Listen>,
     /// Whether the addresses with HTTPS serve HTTP/3 too.
     pub h3: bool,
+    /// Whether queries over TLS and QUIC are answered before the end of the handshake.
+    pub early_data: bool,
     /// The client certificates that the server requests over TLS.
     pub client_certificates: Option<ClientCertificates>,
     /// Additional addresses, with names.

@@ -123,6 +123,7 @@ fn server(server: &ServerConfig) -> Table {
     let mut out = table([
         ("listen", listen(&server.listen, &server.encrypted)),
         ("h3", server.h3.into()),
+        ("early-data", server.early_data.into()),
         ("workers", count(server.workers)),
         ("pin-workers", server.pin_workers.into()),
         ("http", or_empty(http.as_deref())),

@@ -134,6 +134,10 @@ pub(super) struct ServerSpec {
     /// Serve HTTP/3 on the UDP port of each address with https://.
     #[schemars(extend("default" = true))]
     pub(super) h3: Setting<bool>,
+    /// Answer queries of resumed sessions over tls:// and quic:// before the end of the handshake
+    /// (0-RTT).
+    #[schemars(extend("default" = false))]
+    pub(super) early_data: Setting<bool>,
     /// File with the authorities that issue the certificates of clients, in PEM form; "" requests
     /// no certificates from clients.
     pub(super) client_ca: Setting<String>,

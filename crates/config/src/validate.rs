@@ -149,6 +149,7 @@ fn server(mut spec: ServerSpec, check: &mut Check) -> ServerConfig {
         listen,
         encrypted,
         h3,
+        early_data: check.take(spec.early_data).unwrap_or(false),
         client_certificates,
         listeners: Vec::new(),
         open: Vec::new(),

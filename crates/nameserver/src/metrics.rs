@@ -79,6 +79,9 @@ impl Latencies {
 /// The results of TLS handshakes: a full handshake, a resumed session, or a failure.
 pub const HANDSHAKES: [&str; 3] = ["full", "resumed", "failed"];
 
+/// The transports of early data.
+pub const EARLY_TRANSPORTS: [&str; 2] = ["tls", "quic"];
+
 /// The reasons why HTTP ends a connection: a violation of the protocol, or an exceeded limit.
 pub const HTTPS_ENDS: [&str; 2] = ["protocol", "excess"];
 
@@ -142,6 +145,8 @@ pub struct WorkerMetrics {
     pub quic_open: Counter,
     /// QUIC handshakes by result, in the order of [`QUIC_HANDSHAKES`].
     pub quic_handshakes: [Counter; QUIC_HANDSHAKES.len()],
+    /// Complete handshakes of clients with early data, in the order of [`EARLY_TRANSPORTS`].
+    pub early_handshakes: [Counter; EARLY_TRANSPORTS.len()],
     /// QUIC connections that the server ended, in the order of [`QUIC_ENDS`].
     pub quic_ends: [Counter; QUIC_ENDS.len()],
     /// QUIC connections refused because the access list does not allow the client.

@@ -4,19 +4,21 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{
-    ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert, WebPkiClientVerifier,
+    ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert,
+    ServerSessionMemoryCache, WebPkiClientVerifier,
 };
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{Error, RootCertStore, ServerConfig};
 use thiserror::Error as ThisError;
 
+use crate::early::MAX_EARLY;
 use crate::tls::provider;
 use crate::validity::Validity;
 
@@ -198,10 +200,32 @@ impl ResolvesServerCert for CertificateChoice {
     }
 }
 
-/// The secrets that encrypt session tickets. New secrets are drawn every six hours, and each is
-/// accepted for twelve hours. All connections of a server share one value.
+/// Maximum number of sessions that a server remembers for early data. A connection of TLS 1.3 adds
+/// two. Each has some hundred octets, and the certificate of the client, if there is one.
+const MAX_SESSIONS: usize = 16 << 10;
+
+/// The state with which clients resume their sessions. All connections of a server share one value.
+///
+/// A ticket is usually the whole state of its session, encrypted with secrets of the server. New
+/// secrets are drawn every six hours, and each is accepted for twelve hours. Such a ticket can be
+/// used more than once. With early data, a ticket is a reference to a session in memory, which the
+/// first use removes.
 #[derive(Clone, Debug)]
-pub struct Tickets(Arc<dyn ProducesTickets>);
+pub struct Tickets {
+    secrets: Arc<dyn ProducesTickets>,
+    sessions: Arc<OnceLock<Arc<ServerSessionMemoryCache>>>,
+    /// Maximum number of octets of early data; 0 if the server accepts none.
+    max_early: u32,
+}
+
+/// The transport of early data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EarlyTransport {
+    /// A stream of TLS.
+    Tls,
+    /// QUIC, where the flow-control windows limit the octets (RFC 9001 §4.6.1).
+    Quic,
+}
 
 impl Tickets {
     /// Draws the first secrets.
@@ -209,7 +233,30 @@ impl Tickets {
     /// # Errors
     /// The system's random source fails.
     pub fn draw() -> Result<Self, Error> {
-        Ticketer::new().map(Self)
+        Ok(Self { secrets: Ticketer::new()?, sessions: Arc::default(), max_early: 0 })
+    }
+
+    /// Returns the same state for a listener that accepts early data.
+    #[must_use]
+    pub fn with_early_data(&self, transport: EarlyTransport) -> Self {
+        let max_early = match transport {
+            EarlyTransport::Tls => MAX_EARLY,
+            EarlyTransport::Quic => u32::MAX,
+        };
+        Self { max_early, ..self.clone() }
+    }
+
+    fn apply(&self, config: &mut ServerConfig) {
+        if self.max_early == 0 {
+            config.ticketer = self.secrets.clone();
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            return;
+        }
+        let sessions = self.sessions.get_or_init(|| ServerSessionMemoryCache::new(MAX_SESSIONS));
+        config.session_storage = sessions.clone();
+        config.max_early_data_size = self.max_early;
+        // The answers to early queries leave before the end of the handshake.
+        config.send_half_rtt_data = true;
     }
 }
 
@@ -243,9 +290,9 @@ impl ClientAuthority {
     }
 }
 
-/// Returns the configuration of a listener: TLS 1.3 and 1.2 (RFC 8446, RFC 5246), without early
-/// data. A session ticket also restores the verified client certificate, so `tickets` must not be
-/// shared with a listener that trusts other authorities.
+/// Returns the configuration of a listener: TLS 1.3 and 1.2 (RFC 8446, RFC 5246), with early data
+/// if `tickets` permit it. A session ticket also restores the verified client certificate, so
+/// `tickets` must not be shared with a listener that trusts other authorities.
 ///
 /// # Errors
 /// The provider of cryptography does not suffice for these versions of TLS, or `clients` has no
@@ -263,9 +310,7 @@ pub fn listener(
         Some(clients) => config.with_client_cert_verifier(clients.verifier()?),
     };
     let mut config = config.with_cert_resolver(shown);
-    config.ticketer = tickets.0.clone();
-    // A ticket contains the whole state of its session, so the server stores none.
-    config.session_storage = Arc::new(NoServerSessionStorage {});
+    tickets.apply(&mut config);
     config.alpn_protocols = alpn.iter().map(|one| one.to_vec()).collect();
     Ok(Arc::new(config))
 }

@@ -427,6 +427,11 @@ impl<S: Side> Session<S> {
         self.tls.as_ref()?.state().handshake_kind()
     }
 
+    /// Reports whether the client has sent early data that was accepted.
+    pub fn is_early(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_early())
+    }
+
     /// Returns the TLS layer, if there is one.
     pub fn tls(&self) -> Option<&Tls<S>> {
         self.tls.as_deref()

@@ -12,12 +12,13 @@ use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{
-    ConnectionState, EncodeError, EncryptError, UnbufferedConnectionCommon, UnbufferedStatus,
-    WriteTraffic,
+    ConnectionState, EncodeError, EncryptError, ReadEarlyData, UnbufferedConnectionCommon,
+    UnbufferedStatus, WriteTraffic,
 };
 use rustls::{CommonState, Error};
 
 use crate::certificate;
+use crate::early::answerable;
 use crate::frame::{Outgoing, ReadBuffer, ReadBytes, ReadState, WriteState, read_once, trim};
 use crate::proof::HandshakeFacts;
 
@@ -47,6 +48,15 @@ pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
 
     /// Processes records up to the next state of the connection.
     fn process<'c, 'i>(&'c mut self, octets: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
+
+    /// Passes early data to `deliver`. Only a server receives early data.
+    ///
+    /// # Errors
+    /// A record cannot be decrypted.
+    fn read_early(
+        early: ReadEarlyData<'_, '_, Self::Data>,
+        deliver: &mut impl FnMut(&[u8]),
+    ) -> Result<(), Error>;
 }
 
 impl Side for UnbufferedServerConnection {
@@ -57,6 +67,16 @@ impl Side for UnbufferedServerConnection {
     fn process<'c, 'i>(&'c mut self, octets: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(octets)
     }
+
+    fn read_early(
+        mut early: ReadEarlyData<'_, '_, Self::Data>,
+        deliver: &mut impl FnMut(&[u8]),
+    ) -> Result<(), Error> {
+        while let Some(record) = early.next_record() {
+            deliver(record?.payload);
+        }
+        Ok(())
+    }
 }
 
 impl Side for UnbufferedClientConnection {
@@ -66,6 +86,13 @@ impl Side for UnbufferedClientConnection {
 
     fn process<'c, 'i>(&'c mut self, octets: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(octets)
+    }
+
+    fn read_early(
+        _early: ReadEarlyData<'_, '_, Self::Data>,
+        _deliver: &mut impl FnMut(&[u8]),
+    ) -> Result<(), Error> {
+        Ok(())
     }
 }
 
@@ -101,6 +128,11 @@ pub struct Tls<S> {
     /// Number of octets received before the handshake was complete.
     handshake_octets: usize,
     has_peer_closed: bool,
+    /// Early data that waits for the end of the handshake, or for the rest of its message.
+    early: Vec<u8>,
+    /// Whether the client has sent early data, so that replies leave before the end of the
+    /// handshake.
+    is_early: bool,
     /// The device identifier in the requested server name.
     word: Option<Box<[u8]>>,
 }
@@ -114,6 +146,8 @@ impl<S: Side> Tls<S> {
             sealed: Outgoing::default(),
             handshake_octets: 0,
             has_peer_closed: false,
+            early: Vec::new(),
+            is_early: false,
             word: None,
         }
     }
@@ -164,20 +198,28 @@ impl<S: Side> Tls<S> {
     ) -> Result<bool, Error> {
         let mut stopped = false;
         let consumed = if self.side.is_handshaking() {
-            // Data that arrives right after the handshake waits until the facts about the client
-            // are known.
-            let mut early = Vec::new();
+            // Early data, and data that arrives right after the handshake, wait until the facts
+            // about the client are known.
+            let mut early = mem::take(&mut self.early);
             let consumed =
                 self.drive(arrived, Send::Nothing, &mut |octets| early.extend_from_slice(octets));
             self.word = certificate::take_word().or(self.word.take());
             let consumed = consumed?;
-            if S::IS_SERVER && !self.side.is_handshaking() {
+            let is_complete = !self.side.is_handshaking();
+            self.is_early |= S::IS_SERVER && !is_complete && !early.is_empty();
+            if S::IS_SERVER && (is_complete || self.is_early) {
                 let shown = self.side.peer_certificates().and_then(<[_]>::first);
                 let version = self.side.protocol_version();
-                reader.greet(HandshakeFacts::new(shown, self.word.take(), version));
+                reader.greet(HandshakeFacts::new(shown, self.word.clone(), version));
             }
-            if !early.is_empty() {
-                stopped = reader.take(&early).is_break();
+            let ready = if is_complete { early.len() } else { answerable(&early) };
+            if ready > 0 {
+                stopped = reader.take(&early[..ready]).is_break();
+                early.drain(..ready);
+            }
+            self.early = early;
+            if is_complete {
+                (self.early, self.word) = (Vec::new(), None);
             }
             consumed
         } else {
@@ -198,16 +240,17 @@ impl<S: Side> Tls<S> {
     }
 
     /// Encrypts `replies` and writes all records with one write. The replies wait until the
-    /// handshake is complete.
+    /// handshake is complete, except for those to early data.
     pub(crate) fn write(
         &mut self,
         replies: &mut Outgoing,
         stream: &mut impl io::Write,
     ) -> io::Result<WriteState> {
-        if replies.len() > 0 && self.side.is_handshaking() {
+        let may_send = |tls: &Self| tls.is_early || !tls.side.is_handshaking();
+        if replies.len() > 0 && !may_send(self) {
             self.begin()?;
         }
-        if replies.len() > 0 && !self.side.is_handshaking() {
+        if replies.len() > 0 && may_send(self) {
             for part in replies.parts().into_iter().filter(|part| !part.is_empty()) {
                 self.send(Send::Plaintext(part)).map_err(invalid)?;
             }
@@ -239,9 +282,14 @@ impl<S: Side> Tls<S> {
         self.sealed.len()
     }
 
-    /// Returns the number of octets of an incomplete record.
+    /// Returns the number of octets of an incomplete record, and of early data that waits.
     pub(crate) fn held(&self) -> usize {
-        self.held.len()
+        self.held.len() + self.early.len()
+    }
+
+    /// Reports whether the client has sent early data that was accepted.
+    pub(crate) fn is_early(&self) -> bool {
+        self.is_early
     }
 
     fn send(&mut self, send: Send<'_>) -> Result<(), Error> {
@@ -271,6 +319,7 @@ impl<S: Side> Tls<S> {
                         deliver(record?.payload);
                     }
                 }
+                Ok(ConnectionState::ReadEarlyData(early)) => S::read_early(early, deliver)?,
                 Ok(ConnectionState::EncodeTlsData(mut data)) => {
                     append(out, 0, |room| match data.encode(room) {
                         Err(EncodeError::InsufficientSize(error)) => Err(error.required_size),

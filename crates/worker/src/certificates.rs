@@ -22,7 +22,7 @@ use avocet_nameserver::query::asked::Entrance;
 use avocet_nameserver::query::designation::ShownCertificate;
 use avocet_session::certificate::{
     ALPN_DOH, ALPN_DOQ, ALPN_DOT, ALPN_H3, Absence, Certificate, CertificateChoice,
-    CertificateError, ClientAuthority, Tickets, listener,
+    CertificateError, ClientAuthority, EarlyTransport, Tickets, listener,
 };
 use avocet_session::challenge::{ChallengeCertificates, only_proofs, with_proofs};
 use avocet_session::quic::listener::ListenerError;
@@ -310,6 +310,15 @@ impl TlsListeners {
         let (tickets, clients) = match clients {
             None => (self.tickets.clone(), None),
             Some(clients) => (self.tickets_of(clients)?, Some(&clients.authority)),
+        };
+        let early = match one.protocol {
+            Protocol::Tls => Some(EarlyTransport::Tls),
+            Protocol::Quic => Some(EarlyTransport::Quic),
+            Protocol::Plain | Protocol::Https | Protocol::H3 => None,
+        };
+        let tickets = match early.filter(|_| config.server.early_data) {
+            None => tickets,
+            Some(transport) => tickets.with_early_data(transport),
         };
         listener(Arc::new(shown), &tickets, alpn, clients).map_err(CertificateFault::Cryptography)
     }

@@ -184,6 +184,8 @@ impl<'c> OfServer<'c> {
             listen: _,
             encrypted: _,
             h3: _,
+            // Early queries get the same answers.
+            early_data: _,
             // Client certificates prove the identity of a client, which its profile contains.
             client_certificates: _,
             // The policy also has the names of listeners.

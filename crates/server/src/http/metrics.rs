@@ -25,8 +25,8 @@ use crate::log;
 use crate::running::Running;
 use crate::running::revisions::{REASONS, Revisions};
 use avocet_nameserver::metrics::{
-    BUCKETS, HANDSHAKES, HTTPS_ENDS, Latencies, QUIC_ENDS, QUIC_HANDSHAKES, RCODES, STAGES, Stage,
-    TYPES, WorkerMetrics,
+    BUCKETS, EARLY_TRANSPORTS, HANDSHAKES, HTTPS_ENDS, Latencies, QUIC_ENDS, QUIC_HANDSHAKES,
+    RCODES, STAGES, Stage, TYPES, WorkerMetrics,
 };
 use avocet_nameserver::query::asked::Transport;
 use avocet_worker::state::Shared;
@@ -372,6 +372,12 @@ fn connections(metrics: &mut Exposition, shared: &Shared) {
     for (place, result) in HANDSHAKES.into_iter().enumerate() {
         let count = total(shared, |worker| worker.tls_handshakes[place].value());
         family.sample(&[("result", result)], count);
+    }
+    let help = "Handshakes of clients that sent queries as early data.";
+    let mut family = metrics.family("avocet_early_data_total", MetricType::Counter, help);
+    for (place, transport) in EARLY_TRANSPORTS.into_iter().enumerate() {
+        let count = total(shared, |worker| worker.early_handshakes[place].value());
+        family.sample(&[("transport", transport)], count);
     }
     let help = "Connections of HTTPS that ended by a fault of the client, by reason.";
     let mut family = metrics.family("avocet_https_ended_total", MetricType::Counter, help);

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! stream opened -> Reading -> end of the stream: answered -> response written, at once or in parts
-//!                                             \-> Waiting -> QuicServer::reply -> the same
+//!                           \                  \-> Waiting -> QuicServer::reply -> the same
+//!                            \-> Early, until the handshake is complete -> answered
 //! ```
 //! A query that is complete in one piece and answered at once has no [`Request`].
 
@@ -20,11 +21,12 @@ use super::arrived::{Arrived, Cancelled};
 use super::doq::{DoqError, DoqQuery, framed, query_of};
 use super::h3::{H3State, StreamFault};
 use super::listener::QuicProtocol;
-use super::server::{QuicAnswer, QuicPatience, QuicQuery, QuicRoute, QuicService};
-
+use super::query::{CompleteQuery, IncompleteQuery, QueryState, Reached, Request, Violation};
+use super::service::{QuicAnswer, QuicPatience, QuicQuery, QuicRoute, QuicService};
 use crate::certificate;
-use crate::http::h3::{self, H3Asked, H3Error, H3Request};
-use crate::http::request::{Media, ResponseExtent, ResponseForm, Status};
+use crate::early::may_answer;
+use crate::http::h3::{self, H3Error};
+use crate::http::request::{ResponseForm, Status};
 use crate::proof::HandshakeFacts;
 
 /// Maximum number of octets of a connection's incomplete queries and of its responses that the
@@ -51,134 +53,6 @@ const LEAVING: Duration = Duration::from_millis(100);
 /// The time after which the reply to a query counts as lost.
 const LOST: Duration = Duration::from_secs(15);
 
-/// A query that is incomplete or unanswered, or whose response is not sent completely.
-struct Request {
-    index: u32,
-    since: Instant,
-    state: QueryState,
-}
-
-enum QueryState {
-    /// The query is incomplete.
-    Reading(IncompleteQuery),
-    /// The query waits for its reply.
-    Waiting(ResponseForm),
-    /// The client has not read the response yet. Holds the rest of the response.
-    Sending(Bytes),
-}
-
-/// An incomplete query.
-enum IncompleteQuery {
-    Doq(DoqQuery),
-    H3(Box<H3Request>),
-}
-
-/// How far the octets of a stream have been read.
-enum Reached {
-    /// The query is incomplete.
-    More,
-    /// The query is complete: its message, and the extent of the response.
-    Query(Vec<u8>, ResponseExtent),
-    /// The request has no query.
-    Reject(Status),
-}
-
-/// A query that is complete.
-struct CompleteQuery<'q> {
-    message: &'q [u8],
-    form: ResponseForm,
-    word: Option<&'q [u8]>,
-}
-
-/// The reason why a stream cannot be read.
-enum Violation {
-    /// The client violates DNS over QUIC, so the connection ends.
-    Doq,
-    /// The client violates HTTP/3, so the connection ends.
-    Connection(H3Error),
-    /// The request is malformed: its stream ends.
-    Stream,
-}
-
-impl From<super::doq::DoqViolation> for Violation {
-    fn from(_: super::doq::DoqViolation) -> Self {
-        Self::Doq
-    }
-}
-
-impl From<H3Error> for Violation {
-    fn from(error: H3Error) -> Self {
-        match error {
-            H3Error::Message | H3Error::RequestIncomplete => Self::Stream,
-            error => Self::Connection(error),
-        }
-    }
-}
-
-impl IncompleteQuery {
-    fn held(&self) -> usize {
-        match self {
-            Self::Doq(query) => query.held(),
-            Self::H3(request) => request.held(),
-        }
-    }
-
-    /// Returns the form of the response.
-    fn media(&self) -> Media {
-        match self {
-            Self::Doq(_) => Media::Message,
-            Self::H3(request) => request.media(),
-        }
-    }
-
-    /// Takes the device identifier of the client from the path of the request.
-    fn take_word(&mut self) -> Option<Box<[u8]>> {
-        match self {
-            Self::Doq(_) => None,
-            Self::H3(request) => request.take_word(),
-        }
-    }
-
-    /// Takes the data that has arrived.
-    fn take(&mut self, arrived: &Arrived) -> Result<Reached, Violation> {
-        match self {
-            Self::Doq(query) => {
-                for piece in &arrived.pieces {
-                    query.take(piece)?;
-                }
-                if !arrived.has_ended {
-                    return Ok(Reached::More);
-                }
-                Ok(Reached::Query(query.end()?.to_vec(), ResponseExtent::Whole))
-            }
-            Self::H3(request) => {
-                for piece in &arrived.pieces {
-                    if let Some(status) = request.take(piece)? {
-                        return Ok(Reached::Reject(status));
-                    }
-                }
-                if !arrived.has_ended {
-                    return Ok(Reached::More);
-                }
-                Ok(match request.end()? {
-                    H3Asked::Query(query, extent) => Reached::Query(query, extent),
-                    H3Asked::Reject(status) => Reached::Reject(status),
-                })
-            }
-        }
-    }
-}
-
-impl QueryState {
-    fn held(&self) -> usize {
-        match self {
-            Self::Reading(query) => query.held(),
-            Self::Waiting(_) => 0,
-            Self::Sending(rest) => rest.len(),
-        }
-    }
-}
-
 /// Arguments for the handling of a connection's events.
 pub(super) struct Turn<'t, H> {
     pub(super) now: Instant,
@@ -191,6 +65,8 @@ pub(super) struct Turn<'t, H> {
 #[derive(Default)]
 pub(super) struct Progress {
     pub(super) has_connected: bool,
+    /// Whether the client of a handshake that is now complete has sent early data.
+    pub(super) has_early: bool,
 }
 
 /// The server's end of a connection.
@@ -230,6 +106,10 @@ pub(super) struct QuicConnection {
     word: Option<Box<[u8]>>,
     /// Facts about the client and its device from the TLS handshake.
     facts: Option<Arc<HandshakeFacts>>,
+    /// Whether the client has sent a query before the end of the handshake.
+    is_early: bool,
+    /// Whether queries wait for the end of the handshake.
+    has_waiting: bool,
 }
 
 impl QuicConnection {
@@ -258,6 +138,8 @@ impl QuicConnection {
             allowance: None,
             word: certificate::take_word(),
             facts: None,
+            is_early: false,
+            has_waiting: false,
         }
     }
 
@@ -274,7 +156,7 @@ impl QuicConnection {
         let shown = self.inner.crypto_session().peer_identity();
         let shown = shown.and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
         let first = shown.as_ref().and_then(|chain| chain.first());
-        self.facts = HandshakeFacts::new(first, self.word.take(), None);
+        self.facts = HandshakeFacts::new(first, self.word.clone(), None);
     }
 
     /// Returns the number of octets of incomplete queries and of responses that the client has not
@@ -330,6 +212,7 @@ impl QuicConnection {
             return progress;
         }
         self.is_behind = !turn.host.begin_share();
+        self.answer_waiting(turn);
         self.accept_queries(turn);
         while !self.is_behind
             && let Some(event) = self.inner.poll()
@@ -340,6 +223,9 @@ impl QuicConnection {
                     self.allowance = None;
                     self.active = turn.now;
                     self.note_facts();
+                    self.word = None;
+                    progress.has_early = self.is_early;
+                    self.answer_waiting(turn);
                     if let Some(http) = &mut self.http {
                         http.begin(&mut self.inner);
                     }
@@ -492,7 +378,7 @@ impl QuicConnection {
             (&self.http, place, arrived.has_ended, arrived.pieces.as_slice())
         {
             let (message, form) = (query_of(whole)?, ResponseForm::MESSAGE);
-            self.answer(id, &CompleteQuery { message, form, word: None }, turn);
+            self.receive(id, &CompleteQuery { message, form, word: None }, turn);
             return Ok(());
         }
         let mut request = match place {
@@ -513,7 +399,7 @@ impl QuicConnection {
                 let (word, form) =
                     (reading.take_word(), ResponseForm { extent, media: reading.media() });
                 let (message, word) = (message.as_slice(), word.as_deref());
-                self.answer(id, &CompleteQuery { message, form, word }, turn);
+                self.receive(id, &CompleteQuery { message, form, word }, turn);
             }
             Reached::Reject(status) => {
                 self.budget = self.budget.saturating_sub(1);
@@ -535,6 +421,48 @@ impl QuicConnection {
                 http.note_request(index);
                 IncompleteQuery::H3(Box::default())
             }
+        }
+    }
+
+    /// Answers a query, unless it must wait for the end of the handshake.
+    fn receive(
+        &mut self,
+        id: StreamId,
+        query: &CompleteQuery<'_>,
+        turn: &mut Turn<'_, impl QuicService>,
+    ) {
+        if self.handshake_since.is_none() {
+            return self.answer(id, query, turn);
+        }
+        if !self.is_early {
+            self.is_early = true;
+            self.note_facts();
+        }
+        if may_answer(query.message) {
+            return self.answer(id, query, turn);
+        }
+        self.has_waiting = true;
+        self.held += query.message.len();
+        let state = QueryState::Early(query.message.to_vec());
+        self.requests.push(Request { index: id.index() as u32, since: turn.now, state });
+    }
+
+    /// Answers the queries that had to wait for the end of the handshake. Only DNS over QUIC has
+    /// early data.
+    fn answer_waiting(&mut self, turn: &mut Turn<'_, impl QuicService>) {
+        let is_early = |one: &Request| matches!(one.state, QueryState::Early(_));
+        while self.has_waiting && !self.is_behind && self.handshake_since.is_none() {
+            let Some(place) = self.requests.iter().position(is_early) else {
+                self.has_waiting = false;
+                return;
+            };
+            let request = self.requests.swap_remove(place);
+            self.held -= request.state.held();
+            let QueryState::Early(message) = request.state else { return };
+            let id = StreamId::new(Side::Client, Dir::Bi, request.index.into());
+            let query =
+                CompleteQuery { message: &message, form: ResponseForm::MESSAGE, word: None };
+            self.answer(id, &query, turn);
         }
     }
 
@@ -672,7 +600,9 @@ impl QuicConnection {
             return true;
         }
         let slow = |one: &Request| match one.state {
-            QueryState::Reading(_) | QueryState::Sending(_) => late(one.since, patience.read),
+            QueryState::Reading(_) | QueryState::Early(_) | QueryState::Sending(_) => {
+                late(one.since, patience.read)
+            }
             QueryState::Waiting(_) => late(one.since, LOST),
         };
         let before = self.requests.len();

@@ -8,11 +8,12 @@
 //! ```
 //!
 //! `quinn-proto` provides the state machine of QUIC. This module adds the rest: which clients may
-//! connect, and which must prove their address first ([`server`]); the queries of a connection and
-//! their bounds (`connection`); the octets of a query ([`doq`]), or of a request of HTTP/3
-//! (`http::h3`), and the other streams of HTTP/3 (`h3`); secrets and connection IDs that all
-//! workers understand ([`keys`]); the settings of a listener ([`listener`]). [`client`] is the
-//! client's end, and [`upstream`] is the client's end with the queries of many clients.
+//! connect, and which must prove their address first ([`server`]), as its caller decides
+//! ([`service`]); the queries of a connection and their bounds (`connection`), and the state of
+//! each (`query`); the octets of a query ([`doq`]), or of a request of HTTP/3 (`http::h3`), and the
+//! other streams of HTTP/3 (`h3`); secrets and connection IDs that all workers understand
+//! ([`keys`]); the settings of a listener ([`listener`]). [`client`] is the client's end, and
+//! [`upstream`] is the client's end with the queries of many clients.
 
 mod arrived;
 pub mod client;
@@ -21,13 +22,16 @@ pub mod doq;
 mod h3;
 pub mod keys;
 pub mod listener;
+mod query;
 pub mod server;
+pub mod service;
 pub mod upstream;
 
 pub use doq::DoqError;
 pub use keys::QuicKeys;
 pub use listener::{QuicListener, QuicProtocol};
-pub use server::{
+pub use server::QuicServer;
+pub use service::{
     Admission, Newcomer, QuicAnswer, QuicCounts, QuicDatagram, QuicHost, QuicPath, QuicPatience,
-    QuicQuery, QuicRoute, QuicServer, QuicService, Room, Whose,
+    QuicQuery, QuicRoute, QuicService, Room, Whose,
 };

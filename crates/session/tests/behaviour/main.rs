@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
 mod beginning;
+mod early;
 mod hostile;
 mod quic;
 mod quic_upstream;

@@ -1,6 +1,7 @@
 //! Tests of QUIC between a server and clients in memory, in virtual time, with faults of the
 //! network and hostile clients.
 
+mod early;
 mod world;
 
 use std::time::Duration;

@@ -302,6 +302,7 @@ impl Intake {
         for (counter, count) in metrics.tls_handshakes.iter().zip(self.streams.handshakes()) {
             counter.set(count);
         }
+        metrics.early_handshakes[0].set(self.streams.early());
         for (counter, count) in metrics.https_ends.iter().zip(self.streams.https_ends()) {
             counter.set(count);
         }

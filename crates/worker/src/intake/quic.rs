@@ -310,6 +310,7 @@ impl Quic {
         metrics.quic_open.set(server.open() as u64);
         let handshakes = [counts.completed, counts.failed, counts.retried];
         metrics.quic_handshakes.iter().zip(handshakes).for_each(|(one, count)| one.set(count));
+        metrics.early_handshakes[1].set(counts.early);
         let ends = [counts.violations, counts.excesses];
         metrics.quic_ends.iter().zip(ends).for_each(|(one, count)| one.set(count));
     }

@@ -157,6 +157,8 @@ pub(crate) struct Streams {
     /// The numbers of handshakes since the start, in the order of
     /// [`HANDSHAKES`](avocet_nameserver::metrics::HANDSHAKES).
     handshakes: [u64; 3],
+    /// The number of complete handshakes of clients with early data.
+    early: u64,
 }
 
 impl Streams {
@@ -176,6 +178,7 @@ impl Streams {
             handshaking: NetworkCounts::default(),
             handshakes_left: MAX_HANDSHAKES,
             handshakes: [0; 3],
+            early: 0,
         }
     }
 
@@ -197,6 +200,11 @@ impl Streams {
     /// Returns the numbers of handshakes since the start.
     pub(crate) fn handshakes(&self) -> [u64; 3] {
         self.handshakes
+    }
+
+    /// Returns the number of complete handshakes of clients with early data since the start.
+    pub(crate) fn early(&self) -> u64 {
+        self.early
     }
 
     /// Returns the number of open connections.
@@ -310,6 +318,7 @@ impl Streams {
             connection.active_ms = now_ms;
             let place = usize::from(kind == HandshakeKind::Resumed);
             self.handshakes[place] += 1;
+            self.early += u64::from(connection.session.is_early());
             self.handshaking.remove(ip);
         }
         self.dirty.push(slot);

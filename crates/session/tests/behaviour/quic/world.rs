@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use avocet_session::certificate::{
-    ALPN_DOQ, ALPN_H3, Certificate, CertificateChoice, Tickets, listener,
+    ALPN_DOQ, ALPN_H3, Certificate, CertificateChoice, EarlyTransport, Tickets, listener,
 };
 use avocet_session::network::ClientNetwork;
 use avocet_session::quic::{
@@ -276,11 +276,25 @@ impl World {
     }
 
     pub(super) fn serving(protocol: QuicProtocol, seed: u64) -> Self {
+        Self::with_tickets(protocol, &Tickets::draw().unwrap(), seed)
+    }
+
+    /// Creates a world with a server and clients that support early data.
+    pub(super) fn early() -> Self {
+        let tickets = Tickets::draw().unwrap().with_early_data(EarlyTransport::Quic);
+        let mut world = Self::with_tickets(QuicProtocol::Doq, &tickets, 1);
+        let mut trust = (*world.trust).clone();
+        trust.enable_early_data = true;
+        world.trust = Arc::new(trust);
+        world
+    }
+
+    fn with_tickets(protocol: QuicProtocol, tickets: &Tickets, seed: u64) -> Self {
         let alpn = if protocol == QuicProtocol::H3 { ALPN_H3 } else { ALPN_DOQ };
         let [chain, key] = CERTIFICATE;
         let one = Certificate::read(chain.as_bytes(), key.as_bytes(), &[]).unwrap();
         let shown = Arc::new(CertificateChoice::new(&[one]));
-        let tls = listener(shown, &Tickets::draw().unwrap(), &[alpn], None).unwrap();
+        let tls = listener(shown, tickets, &[alpn], None).unwrap();
         let keys = QuicKeys::draw().unwrap();
         let listener = QuicListener::new(tls, &keys, (protocol, PATIENCE.idle)).unwrap();
         let now = Instant::now();
@@ -457,16 +471,20 @@ impl World {
 
     fn deliver(&mut self, packet: Packet) {
         let Packet { from, peer, octets } = packet;
-        if from.is_some() {
-            self.deliver_to_server(peer, &octets);
-            return;
+        match from {
+            Some(_) => self.deliver_to_server(peer, &octets),
+            None => self.deliver_to_client(peer, &octets),
         }
+    }
+
+    /// Gives a client a datagram.
+    pub(super) fn deliver_to_client(&mut self, peer: SocketAddr, octets: &[u8]) {
         let Some(client) = self.clients.iter_mut().find(|client| client.addr == peer) else {
             return;
         };
         client.received += octets.len();
         let (server, mut buffer) = ("192.0.2.1:853".parse().unwrap(), Vec::new());
-        let data = BytesMut::from(octets.as_slice());
+        let data = BytesMut::from(octets);
         let event = client.endpoint.handle(self.now, server, None, None, data, &mut buffer);
         if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
             client.connection.handle_event(event);
