@@ -62,6 +62,14 @@ pub enum EditError {
              entries as [[{0}]]"
     )]
     InlineTables(String),
+    /// Several entries have the name, so that the edit might change the wrong one.
+    #[error("several entries are {table}[{name}]: edit the configuration file")]
+    Ambiguous {
+        /// The name of the array of tables.
+        table: String,
+        /// The name of the entries.
+        name: String,
+    },
     /// A variable of the environment overrides the key, so that an edit has no effect.
     #[error(
         "`{key}` has no effect, because the server has the environment variable {variable}: change \
@@ -203,13 +211,13 @@ fn apply(document: &mut DocumentMut, edit: &KeyEdit<'_>) -> Result<(), EditError
         }
         KeyPath::InEntry { table, name, key } => {
             let entries = entries(document, table).ok_or_else(missing)?;
-            let place = place(entries, table, name).ok_or_else(missing)?;
+            let place = place(entries, table, name)?.ok_or_else(missing)?;
             set(entries.get_mut(place).ok_or_else(missing)?, key, value).ok_or_else(missing)
         }
         KeyPath::Entry { table, name } => {
             let Some(value) = value else {
                 let entries = entries(document, table).ok_or_else(missing)?;
-                entries.remove(place(entries, table, name).ok_or_else(missing)?);
+                entries.remove(place(entries, table, name)?.ok_or_else(missing)?);
                 return Ok(());
             };
             let Value::InlineTable(value) = value else {
@@ -221,7 +229,8 @@ fn apply(document: &mut DocumentMut, edit: &KeyEdit<'_>) -> Result<(), EditError
             let value = value.into_table();
             let view = first_of_view(&value).map(|view| format!("/{view}"));
             let own = view.and_then(|view| name.strip_suffix(&view)).unwrap_or(name);
-            put(entries, (table, name), identity(table, own), value);
+            let place = place(entries, table, name)?;
+            put(entries, place, identity(table, own), value);
             Ok(())
         }
     }
@@ -238,15 +247,28 @@ fn entries<'d>(document: &'d mut DocumentMut, table: &str) -> Option<&'d mut Arr
     document.get_mut(table)?.as_array_of_tables_mut()
 }
 
-/// Returns the index of the table with a name. `kind` is the name of the array.
-fn place(entries: &ArrayOfTables, kind: &str, name: &str) -> Option<usize> {
+/// Returns the index of the table with a name; `None` if there is no such table. `kind` is the name
+/// of the array.
+///
+/// # Errors
+/// Several tables have the name.
+fn place(entries: &ArrayOfTables, kind: &str, name: &str) -> Result<Option<usize>, EditError> {
+    match *places(entries, kind, name) {
+        [] => Ok(None),
+        [place] => Ok(Some(place)),
+        _ => Err(EditError::Ambiguous { table: kind.to_owned(), name: name.to_owned() }),
+    }
+}
+
+/// Returns the indices of the tables with a name.
+fn places(entries: &ArrayOfTables, kind: &str, name: &str) -> Vec<usize> {
     let text = |table: &Table, key: &str| table.get(key)?.as_str().map(str::to_owned);
     let is_same = |own: &str, name: &str| {
         let is_folded = DOMAINS.contains(&kind)
             && own.trim_end_matches('.').eq_ignore_ascii_case(name.trim_end_matches('.'));
         is_folded || own == name
     };
-    entries.iter().position(|table| {
+    let is_named = |table: &Table| {
         let own = text(table, "name").or_else(|| text(table, "zone"));
         let Some(own) = own else { return false };
         match (text(table, "type"), first_of_view(table)) {
@@ -259,7 +281,9 @@ fn place(entries: &ArrayOfTables, kind: &str, name: &str) -> Option<usize> {
                 .is_some_and(|name| is_same(&own, name)),
             (None, None) => is_same(&own, name),
         }
-    })
+    };
+    let all = entries.iter().enumerate().filter(|(_, table)| is_named(table));
+    all.map(|(place, _)| place).collect()
 }
 
 /// Returns the first item of `view` of a zone.
@@ -294,7 +318,7 @@ fn identity<'n>(table: &str, name: &'n str) -> Vec<(&'static str, &'n str)> {
 /// make up the name come first.
 fn put(
     entries: &mut ArrayOfTables,
-    (table, name): (&str, &str),
+    place: Option<usize>,
     identity: Vec<(&'static str, &str)>,
     mut new: Table,
 ) {
@@ -309,7 +333,7 @@ fn put(
     }
     named.extend(new.iter().map(|(key, item)| (key.to_owned(), item.clone())));
     let new = named;
-    let Some(old) = place(entries, table, name).and_then(|place| entries.get_mut(place)) else {
+    let Some(old) = place.and_then(|place| entries.get_mut(place)) else {
         entries.push(new);
         return;
     };
@@ -452,6 +476,24 @@ mod tests {
         assert!(error("policy.x", None).contains("is not in the file"));
         assert!(error("list[ads]", Some("1")).contains("inline table"));
         assert!(edited("[", &[]).is_err());
+    }
+
+    #[test]
+    fn an_entry_that_shares_its_name_is_not_edited() {
+        let record = "[[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"192.0.2.1\"]\n";
+        let text = [record, record].concat();
+        let key = "record[NAS.lan. a]";
+        for (key, value) in [
+            (key.to_owned(), None),
+            (key.to_owned(), Some("{ values = [\"192.0.2.9\"] }")),
+            (format!("{key}.values"), Some("[\"192.0.2.9\"]")),
+            (format!("{key}.values"), None),
+        ] {
+            let edit = KeyEdit { key: &key, value };
+            let error = edited(&text, &[edit]).unwrap_err().to_string();
+            let expected = "several entries are record[NAS.lan. a]: edit the configuration file";
+            assert_eq!(error, expected);
+        }
     }
 
     #[test]

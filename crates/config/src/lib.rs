@@ -112,7 +112,7 @@ use ports::AvoidPorts;
 use query_log::QueryLogConfig;
 use recurse::{LocalRootSource, Mode};
 pub use schema::json_schema;
-pub use source::{ConfigError, ConfigErrors};
+pub use source::{ConfigError, ConfigErrors, MAX_FILE};
 use upstream_tls::{AnnouncedH3, HttpsMethod, UpstreamTls};
 
 /// Maximum number of responses per second of `[rate-limit]`, for which the counters of the limit

@@ -42,7 +42,7 @@ impl Whereabouts {
         let environment: BTreeMap<String, String> = environment.into_iter().collect();
         let shown = file.map_or_else(String::new, |file| file.display().to_string());
         let octets = match file {
-            Some(file) => std::fs::read(file)
+            Some(file) => source::read_octets(file)
                 .map_err(|source| SettingError::Unreadable { path: file.to_owned(), source })?,
             None => Vec::new(),
         };

@@ -4,10 +4,11 @@
 //! so that values from the text and from variables are read, checked and reported in the same way.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Range;
 use std::path::Path;
+use std::{fmt, io};
 
+use avocet_io::file::read_regular;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
@@ -60,6 +61,18 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
+/// Maximum number of octets of a configuration file.
+pub const MAX_FILE: u64 = 1 << 30;
+
+/// Returns the octets of the configuration file at `path`. A running server reads the file again
+/// when it changes, so a pipe, which might never get a writer, must not block it.
+///
+/// # Errors
+/// The file cannot be read, is not a regular file, or is larger than 1 GiB.
+pub(super) fn read_octets(path: &Path) -> io::Result<Vec<u8>> {
+    read_regular(path, MAX_FILE)
+}
+
 /// Returns the text of the file at `path`.
 ///
 /// # Errors
@@ -67,24 +80,46 @@ impl std::error::Error for ConfigErrors {}
 pub(super) fn read_file(path: &Path) -> Result<String, ConfigErrors> {
     let one =
         |location: String, message: String| ConfigErrors(vec![ConfigError { location, message }]);
-    let octets = std::fs::read(path)
+    let octets = read_octets(path)
         .map_err(|error| one(path.display().to_string(), format!("cannot be read: {error}")))?;
     String::from_utf8(octets).map_err(|error| {
         let (sound, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
         let sound = String::from_utf8_lossy(sound);
         let octet = rest.first().copied().unwrap_or_default();
+        let mut position = LineColumn::START;
+        position.move_to(&sound, sound.len());
         one(
-            place_behind(path, &sound),
+            position.in_file(path),
             format!("is not UTF-8: octet 0x{octet:02x}; save the file as UTF-8"),
         )
     })
 }
 
-/// Returns `FILE:LINE:COLUMN` of the position after the text `before`, with which the file begins.
-fn place_behind(file: &Path, before: &str) -> String {
-    let line = before.bytes().filter(|octet| *octet == b'\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
-    format!("{}:{line}:{column}", file.display())
+/// A position in a text, which only moves forward: a text with many faults is read once.
+struct LineColumn {
+    octets: usize,
+    line: usize,
+    column: usize,
+}
+
+impl LineColumn {
+    const START: Self = Self { octets: 0, line: 1, column: 1 };
+
+    /// Moves to an octet of the text, or to its end.
+    fn move_to(&mut self, text: &str, octets: usize) {
+        for char in text.get(self.octets..octets).unwrap_or_default().chars() {
+            (self.line, self.column) = match char {
+                '\n' => (self.line + 1, 1),
+                _ => (self.line, self.column + 1),
+            };
+        }
+        self.octets = octets.max(self.octets);
+    }
+
+    /// Returns the position as `FILE:LINE:COLUMN`.
+    fn in_file(&self, file: &Path) -> String {
+        format!("{}:{}:{}", file.display(), self.line, self.column)
+    }
 }
 
 /// The contents of a configuration.
@@ -172,15 +207,12 @@ impl<'a> ConfigSource<'a> {
     /// Returns the errors of these faults, in the order of the text.
     pub(super) fn errors(&self, mut faults: Vec<SettingFault>) -> ConfigErrors {
         faults.sort_by_key(|fault| fault.span.start);
-        ConfigErrors(
-            faults
-                .into_iter()
-                .map(|fault| ConfigError {
-                    location: self.location(&fault.span),
-                    message: fault.message,
-                })
-                .collect(),
-        )
+        let mut position = LineColumn::START;
+        let shown = faults.into_iter().map(|fault| ConfigError {
+            location: self.location(&fault.span, &mut position),
+            message: fault.message,
+        });
+        ConfigErrors(shown.collect())
     }
 
     fn syntax_fault(&self, error: &toml::de::Error) -> SettingFault {
@@ -198,14 +230,16 @@ impl<'a> ConfigSource<'a> {
         SettingFault { span, message }
     }
 
-    fn location(&self, span: &Range<usize>) -> String {
+    /// Returns the place of a span, which must not be before `position`.
+    fn location(&self, span: &Range<usize>, position: &mut LineColumn) -> String {
         if let Some(past) = span.start.checked_sub(self.text.len() + 1) {
             return self.variables.get(past).map_or_else(String::new, |v| v.name.to_owned());
         }
         let Some(file) = self.file else {
             return "without a configuration file".to_owned();
         };
-        place_behind(file, self.text.get(..span.start).unwrap_or(self.text))
+        position.move_to(self.text, span.start);
+        position.in_file(file)
     }
 }
 

@@ -1,5 +1,6 @@
 //! `[[zone]]`: the zones that the server hosts.
 
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -222,16 +223,22 @@ pub(super) fn zones(
     check: &mut Check,
 ) -> (Vec<Range<usize>>, Vec<ZoneConfig>) {
     let mut zones: Vec<(Range<usize>, ZoneConfig)> = Vec::new();
+    // Only zones with the same name or the same file can clash, and there may be many zones.
+    let (mut by_name, mut by_file) = (HashMap::new(), HashMap::new());
     for spec in specs {
         let header = spec.span();
         let Some((at, zone)) = zone(&header, spec.into_inner(), context, check) else {
             continue;
         };
-        if let Some(message) = zones.iter().find_map(|(_, other)| clash(&zone, other)) {
-            check.fault(at, message);
-        } else if let Some(message) = zones.iter().find_map(|(_, other)| shared(&zone, other)) {
+        let places_of_name: &mut Vec<usize> = by_name.entry(zone.name.clone()).or_default();
+        let places_of_file: &mut Vec<usize> = by_file.entry(zone.file.clone()).or_default();
+        let clash = places_of_name.iter().find_map(|place| clash(&zone, &zones[*place].1));
+        let shared = || places_of_file.iter().find_map(|place| shared(&zone, &zones[*place].1));
+        if let Some(message) = clash.or_else(shared) {
             check.fault(at, message);
         } else {
+            places_of_name.push(zones.len());
+            places_of_file.push(zones.len());
             zones.push((at, zone));
         }
     }
@@ -411,12 +418,12 @@ fn primary_settings(spec: &mut ZoneSpec) -> PrimarySettings {
 
 /// Checks that the catalog of each zone is one that this server writes.
 fn check_listed(zones: &[(Range<usize>, ZoneConfig)], check: &mut Check) {
+    let is_producer = |(_, zone): &&(_, ZoneConfig)| zone.catalog == CatalogRole::Producer;
+    let producers: HashSet<_> =
+        zones.iter().filter(is_producer).map(|(_, one)| &one.name).collect();
     for (at, zone) in zones {
         let CatalogRole::Listed { catalog, .. } = &zone.catalog else { continue };
-        let is_producer = |(_, other): &(Range<usize>, ZoneConfig)| {
-            other.name == *catalog && other.catalog == CatalogRole::Producer
-        };
-        if !zones.iter().any(is_producer) {
+        if !producers.contains(catalog) {
             let message = format!(
                 "no [[zone]] with catalog = \"producer\" has the name {}",
                 shown_name(catalog)

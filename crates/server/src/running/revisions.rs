@@ -11,8 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use avocet_config::RevisionsConfig;
+use avocet_config::{MAX_FILE, RevisionsConfig};
 use avocet_control::revisions::Submitter;
+use avocet_io::file::read_text;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::file_watch::{FileFingerprint, QuietWatch};
 use avocet_nameserver::metrics::Stage;
@@ -166,7 +167,7 @@ impl Revisions {
     /// There is no file, or it cannot be read.
     pub(crate) fn file_text(&self) -> Result<String, BackgroundError> {
         let path = self.file.clone().ok_or(BackgroundError::NoFile)?;
-        fs::read_to_string(&path).map_err(|source| BackgroundError::Unreadable { path, source })
+        read_text(&path, MAX_FILE).map_err(|source| BackgroundError::Unreadable { path, source })
     }
 
     /// Returns the text of the file, for an edit. A program that saves the file in place empties it
