@@ -295,7 +295,8 @@ impl Walk<'_> {
         None
     }
 
-    /// Returns an NXDOMAIN at or above the name (RFC 8020). Ignores an NXDOMAIN above the
+    /// Returns an NXDOMAIN of the name, or a validated one above the name (RFC 8020): some servers
+    /// of unsigned zones deny names that have names below them. Ignores an NXDOMAIN above the
     /// configured zone that is queried for the name. An NXDOMAIN at the child's apex does not deny
     /// DS records, which belong to the parent.
     fn nxdomain(&mut self, at: &FoldedNameBuf, qtype: Rtype, class: Class) -> ChainStep {
@@ -304,6 +305,7 @@ impl Walk<'_> {
         let has_servers = self.plan.recursion.is_some() || self.plan.route(at.view()).is_some();
         if !has_servers
             || owner_len < self.plan.boundary_len(at.view())
+            || owner_len < at.view().len() && denial.provenance.security != Security::Secure
             || !serves(self.plan, self.wanted, &denial.provenance)
             || qtype == Rtype::DS && denial.soa().is_some_and(|soa| *soa.owner == *at.wire())
         {

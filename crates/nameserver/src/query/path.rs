@@ -282,12 +282,18 @@ fn class_and_type(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> F
     Finding::Answer(refusal(query, Stage::Malformed, rcode, ede, out))
 }
 
+/// The type that marks a name without data in a proof (RFC 9824 §3.5).
+const NXNAME: Rtype = Rtype(128);
+/// The extended error "Invalid Query Type".
+const INVALID_QTYPE: Ede = Ede(30);
+
 /// Returns the response to a QTYPE that never has data, such as a meta type (RFC 6895 §3.1, RFC
 /// 8906); `None` for other types.
 fn never_answered(qtype: Rtype) -> Option<(Rcode, Option<(Ede, &'static str)>)> {
     let unsupported = |text| Some((Ede::NOT_SUPPORTED, text));
     match qtype {
         Rtype::OPT | Rtype(0) => Some((Rcode::FORMERR, None)),
+        NXNAME => Some((Rcode::FORMERR, Some((INVALID_QTYPE, "NXNAME cannot be queried")))),
         Rtype::MAILA | Rtype::MAILB | Rtype::TKEY | Rtype::TSIG => {
             Some((Rcode::NOTIMP, unsupported("this type is not supported")))
         }
@@ -363,6 +369,10 @@ pub(super) fn settle(
     }
     let terms = match judge::answer(cx, query, message, out) {
         Finding::Pass(terms) => terms,
+        // The data is for one client or one network, or not for a second time. So is the verdict.
+        Finding::Answer(offer) if obtained.kept_for.is_none() && stage != Stage::Stale => {
+            return Finding::Answer(Offer { lifetime: Lifetime::Unkept, ..offer });
+        }
         finding => return finding,
     };
     let offer = Offer { is_of_profile: !terms.per_query, ..obtained.offer(draft) };

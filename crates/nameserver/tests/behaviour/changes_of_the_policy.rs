@@ -94,6 +94,25 @@ fn an_answer_for_one_client_is_kept_for_no_other_whatever_the_least_ttl() {
 }
 
 #[test]
+fn a_verdict_about_the_answer_for_one_client_is_kept_for_no_other() {
+    let blocked = "NOERROR 3600 0.0.0.0 [15 rule r]";
+    for meant_for in [MeantFor::ClientAlone, MeantFor::All] {
+        let head = HEAD.replace("[policy]", "serve-stale = false\n[policy]");
+        let policy = rule("answer.ip.in(\"192.0.2.0/24\")", "\"block\"");
+        let from = SocketAddr::from((CLIENT, 4000));
+        let mut server = InProcess::new(&format!("{head}{policy}"), from).unwrap();
+        assert_eq!(ask(&mut server, CLIENT, "near.example.", A), "nothing");
+        learn(&server, "near.example.", 20);
+        assert_eq!(resume(&mut server, meant_for), blocked);
+        // From now on the RRset cache has no data, so only the packet cache can answer.
+        server.pass(60);
+        let expected = if meant_for == MeantFor::All { blocked } else { "nothing" };
+        let found = ask(&mut server, OTHER, "near.example.", A);
+        assert_eq!(found.replace("3540", "3600"), expected, "{meant_for:?}");
+    }
+}
+
+#[test]
 fn a_question_that_a_new_rule_blocks_while_it_waits_is_blocked() {
     let mut server = start(&rule("qname == \"other.example\"", "\"block\""));
     assert_eq!(ask(&mut server, CLIENT, "slow.example.", A), "nothing");

@@ -355,6 +355,10 @@ impl Walker {
         // An NXDOMAIN from above the configured zone that contains the name is ignored (S23 in
         // tests/SECURITY.md).
         let covers = len >= self.plan.boundary_len(qname.view()) && provenance.asked_with_do;
+        // Some servers of unsigned zones deny names that have names below them. A proof that is not
+        // validated yet is validated before its use.
+        let is_proven = denial.security == Security::Secure || !denial.proof.is_empty();
+        let covers = covers && (len == qname.view().len() || is_proven);
         // An NXDOMAIN at the child's apex does not deny the DS records there.
         let is_of_child = denial.soa.as_ref().is_some_and(|soa| soa.owner == *qname);
         let covers = covers && (qtype != Rtype::DS || !is_of_child);

@@ -59,12 +59,29 @@ fn delegations_are_followed_and_remembered() {
     let answer = world.resolve("nothing.example. A");
     assert_eq!(answer.rcode, Rcode::NXDOMAIN);
     assert_eq!(world.take_sent(), ["2: nothing.example. A"], "the delegation is known");
-    world.resolve("below.nothing.example. A");
-    assert_eq!(
-        world.take_sent(),
-        Vec::<String>::new(),
-        "what is below a name that does not exist does not either"
+    world.resolve("nothing.example. A");
+    assert_eq!(world.take_sent(), Vec::<String>::new());
+}
+
+#[test]
+fn an_unproven_denial_of_an_empty_non_terminal_denies_no_name_below_it() {
+    let mut world = World::new(recursion());
+    world.serve(1, authority(".", &[("*example. A", TO_EXAMPLE)]));
+    // The server does not know that a name exists if there are names below it (RFC 8020 §3.1).
+    let script: &[(&str, &[&str])] =
+        &[("www.empty.example. A", &["an www.empty.example. 300 A 198.51.100.7"])];
+    let (mut empty, mut others) = (authority("example.", &[]), authority("example.", script));
+    world.serve(
+        2,
+        Box::new(move |query| match &query.qname[..] {
+            "empty.example." => empty(query),
+            _ => others(query),
+        }),
     );
+    assert_eq!(world.resolve("empty.example. A").rcode, Rcode::NXDOMAIN);
+    let answer = world.resolve("www.empty.example. A");
+    answer.check(Rcode::NOERROR, &["answer www.empty.example. 300 A 198.51.100.7"]);
+    assert_eq!(world.resolve("empty.example. A").rcode, Rcode::NXDOMAIN);
 }
 
 #[test]
