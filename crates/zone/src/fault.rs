@@ -26,6 +26,9 @@ pub enum ZoneProblem {
     /// Files include one another too deeply. Contains the maximum depth.
     #[error("$INCLUDE is nested more than {0} deep")]
     IncludedTooDeep(usize),
+    /// The files of the zone include more files than the limit.
+    #[error("the zone includes more than {0} files")]
+    TooManyIncludes(u32),
     /// An entry of a source in another format is not valid.
     #[error("{0}")]
     Source(SourceProblem),

@@ -107,8 +107,10 @@ impl Reading<'_> {
         depth: usize,
     ) -> InheritedTtls {
         self.includes += 1;
-        let reason = if depth + 1 > MAX_INCLUDE_DEPTH || self.includes > MAX_INCLUDES {
+        let reason = if depth + 1 > MAX_INCLUDE_DEPTH {
             ZoneProblem::IncludedTooDeep(MAX_INCLUDE_DEPTH)
+        } else if self.includes > MAX_INCLUDES {
+            ZoneProblem::TooManyIncludes(MAX_INCLUDES)
         } else if self.rest == 0 {
             ZoneProblem::TooManyOctets(MAX_ZONE_TEXT)
         } else {

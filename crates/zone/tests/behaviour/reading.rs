@@ -40,6 +40,24 @@ fn own_file(name: &str) -> PathBuf {
 }
 
 #[test]
+fn the_number_of_included_files_has_a_limit_of_its_own() {
+    let apex = FoldedName::new(b"\x07example\x00").unwrap();
+    for (count, expected) in
+        [(10_000, None), (10_001, Some("the zone includes more than 10000 files"))]
+    {
+        let text = [HEAD, &"$INCLUDE part\n".repeat(count)].concat();
+        let mut open = |path: &Path, _: u64| {
+            let is_part = path.ends_with("part");
+            Ok(if is_part { Vec::new() } else { text.as_bytes().to_vec() })
+        };
+        let (_, faults) = avocet_zone::load(apex, Path::new("zone"), 1_767_225_600, &mut open);
+        let all: Vec<_> = faults.list().into_iter().map(|fault| fault.to_string()).collect();
+        assert_eq!(all.len(), usize::from(expected.is_some()), "{all:?}");
+        assert!(expected.is_none_or(|expected| all[0].contains(expected)), "{all:?}");
+    }
+}
+
+#[test]
 fn records_are_grouped_by_name_and_type_in_canonical_order() {
     let zone = load(&format!(
         "{HEAD}z A 192.0.2.1\na.b TXT x\nz AAAA ::1\n\\000.z A 192.0.2.9\nZ A 192.0.2.2\nz A \
