@@ -301,6 +301,7 @@ fn reply_text(reply: ReplyKind, rcode: &str) -> String {
         ReplyKind::OtherCookie => "other client cookie than ours, retrying over TCP".to_owned(),
         ReplyKind::Malformed => "malformed".to_owned(),
         ReplyKind::BadCookie => "BADCOOKIE".to_owned(),
+        ReplyKind::NoCookie => format!("{rcode}, retrying without a cookie"),
         ReplyKind::NoEdns => format!("{rcode}, retrying without EDNS"),
     }
 }

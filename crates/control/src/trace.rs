@@ -283,6 +283,8 @@ words! {
         Malformed = "malformed",
         /// The RCODE is BADCOOKIE.
         BadCookie = "bad-cookie",
+        /// An error because of the cookie: the query is repeated without a cookie.
+        NoCookie = "no-cookie",
         /// An error because of EDNS: the query is repeated without EDNS.
         NoEdns = "no-edns",
     }

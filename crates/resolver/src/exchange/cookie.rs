@@ -5,6 +5,9 @@ use std::net::SocketAddr;
 
 use siphasher::sip::SipHasher24;
 
+/// Number of octets of a client cookie.
+const CLIENT_COOKIE_LEN: usize = 8;
+
 /// The cookies for one upstream (RFC 7873).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cookie {
@@ -22,13 +25,18 @@ impl Cookie {
         hasher.write_u16(addr.port());
         let mut octets = [0; 40];
         octets[..8].copy_from_slice(&hasher.finish().to_be_bytes());
-        Self { octets, len: 8 }
+        Self { octets, len: CLIENT_COOKIE_LEN }
     }
 
     /// Returns the data of the COOKIE option: our client cookie and, once it is known, the server
     /// cookie.
     pub(crate) fn octets(&self) -> &[u8] {
         &self.octets[..self.len]
+    }
+
+    /// Returns whether the server has sent its cookie.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.len > CLIENT_COOKIE_LEN
     }
 
     /// Reads the cookies in a reply. Returns `false` if the client cookie is not ours, so that the
@@ -56,7 +64,9 @@ mod tests {
         assert!(!cookie.learn(b"notours!serverck"));
         assert!(!cookie.learn(b"short"));
         let both = [&ours[..], b"serverck"].concat();
+        assert!(!cookie.is_answered());
         assert!(cookie.learn(&both));
+        assert!(cookie.is_answered());
         assert_eq!(cookie.octets(), both);
         let other = Cookie::new(&[3; 16], "192.0.2.2:53".parse().unwrap());
         assert_ne!(other.octets(), &ours[..], "each upstream sees another cookie");

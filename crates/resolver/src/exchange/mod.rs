@@ -123,6 +123,8 @@ pub(crate) struct Exchange {
     pub(crate) by_tcp: u64,
     /// Servers to query without EDNS.
     pub(crate) plain: u64,
+    /// Servers to query without a cookie, unless they have sent a cookie before.
+    pub(crate) without_cookie: u64,
     /// Servers to query in lower case.
     pub(crate) lower_case: u64,
     /// Servers that were last queried over an unproven connection alone. They are queried in plain

@@ -139,12 +139,19 @@ impl Exchanges {
         self.servers[query.server()].cookie.learn(cookie) || query.over_tcp()
     }
 
-    /// Records what an answer or a denial shows about EDNS: the server supports it, or answers only
-    /// queries without it.
+    /// Records what an answer or a denial shows about EDNS and cookies: the server supports EDNS,
+    /// or answers only queries without EDNS or without a cookie.
     pub(crate) fn learn_edns(&mut self, exchange: &Exchange, at: u32, edns: Edns, now_ms: u64) {
         let query = &self.pending[at];
         let server = &mut self.servers[query.server()];
         let bit = 1 << query.place;
+        if query.with_edns && !query.with_cookie && !server.cookie.is_answered() {
+            let is_rejected = exchange.without_cookie & bit != 0;
+            if is_rejected || exchange.round > 0 {
+                let guessed = if is_rejected { Guessed::No } else { Guessed::Yes };
+                server.note_failed_cookie(now_ms, guessed);
+            }
+        }
         if query.with_edns && edns == Edns::Present {
             server.note_edns();
         } else if !query.with_edns && exchange.plain & bit != 0 {

@@ -9,6 +9,7 @@ use chacha20::rand_core::Rng;
 use super::endpoint::{Carrier, EndpointId, SocketId, SocketSlot, Transport};
 use super::pending::{Owner, PendingQuery};
 use super::rtt::Rtt;
+use super::server::Attempt;
 use super::{Exchange, Exchanges};
 use crate::action::{Action, Actions};
 use crate::plan::HeaderPlace;
@@ -54,6 +55,8 @@ pub(crate) enum Sockets {
 pub(crate) enum Cookies {
     /// No query has a cookie.
     Off,
+    /// Only queries over UDP to servers that have sent a cookie before have one.
+    OverUdpIfKnown,
     /// Only queries over UDP have a cookie. To an authoritative server, a TCP connection proves the
     /// client's address as well as a cookie does.
     OverUdp,
@@ -232,15 +235,21 @@ impl Exchanges {
         };
         let longest_ms = if is_measured { measured_ms } else { blind_ms };
         let with_edns = server.takes_edns(order.now_ms) && exchange.plain & bit == 0;
+        // Some servers drop or reject queries with cookies, or deny their names.
+        let is_first = terms.cookies != Cookies::OverUdpIfKnown
+            && exchange.round == 0
+            && (exchange.without_cookie | exchange.lower_case) & bit == 0;
+        let attempt = if is_first { Attempt::First } else { Attempt::Further };
         QueryForm {
             carrier,
             with_edns,
             with_cookie: with_edns
                 // On an encrypted connection, a cookie would only help the server to track clients.
                 && !carrier.is_encrypted()
+                && server.takes_cookies(attempt, order.now_ms)
                 && match terms.cookies {
                     Cookies::Off => false,
-                    Cookies::OverUdp => !carrier.is_stream(),
+                    Cookies::OverUdp | Cookies::OverUdpIfKnown => !carrier.is_stream(),
                     Cookies::Always => true,
                 },
             exact_case: !carrier.is_stream()

@@ -36,6 +36,13 @@ const GUESSED_INABILITY_MS: u64 = 60_000;
 /// server does not support EDNS.
 const GUESSES: u32 = 3;
 
+/// Whether a query is the first of an exchange to its server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Attempt {
+    First,
+    Further,
+}
+
 /// Whether missing EDNS support was only guessed from a timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Guessed {
@@ -60,6 +67,9 @@ pub(crate) struct Server {
     /// Number of times that the server answered in lower case after it had not answered in mixed
     /// case.
     case_guesses: u32,
+    fails_cookies_until_ms: u64,
+    /// Number of times that the server answered only without a cookie, as far as it is known.
+    cookie_guesses: u32,
     fails_edns_until_ms: u64,
     /// Whether the server has answered a query with EDNS by a reply with EDNS.
     pub(crate) speaks_edns: bool,
@@ -102,6 +112,8 @@ impl Server {
             fails_any_case_until_ms: 0,
             failing_any_case: Zones::default(),
             case_guesses: 0,
+            fails_cookies_until_ms: 0,
+            cookie_guesses: 0,
             fails_edns_until_ms: 0,
             speaks_edns: false,
             guesses: 0,
@@ -246,6 +258,26 @@ impl Server {
             self.note_folded_case(now_ms);
         }
         self.lame.remove(zone);
+    }
+
+    /// Returns whether a query may have a cookie: the server has sent one before, or this is the
+    /// first attempt and the server is not known to reject cookies.
+    pub(crate) fn takes_cookies(&self, attempt: Attempt, now_ms: u64) -> bool {
+        self.cookie.is_answered()
+            || attempt == Attempt::First && now_ms >= self.fails_cookies_until_ms
+    }
+
+    /// Records that a query without a cookie was answered after a query with a cookie was not
+    /// answered, or was rejected. Some servers drop or reject queries with cookies.
+    pub(crate) fn note_failed_cookie(&mut self, now_ms: u64, guessed: Guessed) {
+        self.cookie_guesses += 1;
+        match guessed {
+            Guessed::No => self.fails_cookies_until_ms = now_ms + INABILITY_MS,
+            Guessed::Yes if self.cookie_guesses >= GUESSES => {
+                self.fails_cookies_until_ms = now_ms + GUESSED_INABILITY_MS;
+            }
+            Guessed::Yes => {}
+        }
     }
 
     pub(crate) fn takes_edns(&self, now_ms: u64) -> bool {

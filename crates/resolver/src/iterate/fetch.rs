@@ -96,6 +96,11 @@ impl Inquiry {
         QuestionBuf::new(self.qname.view(), self.qtype, Class::IN)
     }
 
+    /// Returns whether the reply is useless without signatures, so that the query must have EDNS.
+    pub(crate) fn needs_signatures(&self) -> bool {
+        self.manner.is_signed || matches!(self.qtype, Rtype::DS | Rtype::DNSKEY)
+    }
+
     /// Returns whether both inquiries are the same question to the same zone.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         self.qtype == other.qtype && self.qname == other.qname && self.zone == other.zone

@@ -318,19 +318,23 @@ fn terms_of<'a>(
     (round, loss): (u32, Level),
     recursion: Option<&Recursion>,
 ) -> Terms<'a> {
-    let Inquiry { manner, letters, qtype, .. } = inquiry;
+    let Inquiry { manner, letters, .. } = inquiry;
     let flag = |set: bool, flag: u16| if set { flag } else { 0 };
-    let is_link = matches!(*qtype, Rtype::DS | Rtype::DNSKEY);
     let loses = loss >= Level::Heavy;
     let has_cookies = recursion.is_some_and(|recursion| recursion.cookies);
-    let may_be_plain = !manner.is_signed && !is_link && !loses;
+    let may_be_plain = !inquiry.needs_signatures() && !loses;
     Terms {
         question,
         flags: flag(manner.recursion_desired, RD) | flag(manner.checking_disabled, CD),
         udp_size: recursion.map_or(query::UDP_SIZE, |recursion| recursion.udp_size),
         dnssec_ok: manner.dnssec_ok,
         ecs: &[],
-        cookies: if has_cookies { Cookies::OverUdp } else { Cookies::Off },
+        cookies: match letters {
+            _ if !has_cookies => Cookies::Off,
+            // The servers have returned errors, perhaps because of the cookie.
+            Letters::Lower => Cookies::OverUdpIfKnown,
+            Letters::Random => Cookies::OverUdp,
+        },
         case_randomisation: manner.case_randomisation
             && *letters == Letters::Random
             && round < LOWER_CASE_ROUND,

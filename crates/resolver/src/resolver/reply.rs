@@ -169,6 +169,10 @@ impl<W> Resolver<W> {
         if self.refuse(query_at, cx) {
             return;
         }
+        if self.may_reject_cookie(query_at) && self.exchanges.is_hard_to_forge(query_at) {
+            self.record_reply(query_at, Reaction::WithoutCookie(rcode), cx.now_ms);
+            return self.repeat(query_at, Repeat::WithoutCookie, cx);
+        }
         if self.exchanges.is_hard_to_forge(query_at) {
             self.record_reply(query_at, Reaction::WithoutEdns(rcode), cx.now_ms);
             return self.repeat(query_at, Repeat::WithoutEdns, cx);
@@ -213,6 +217,7 @@ impl<W> Resolver<W> {
         }
         let query = &self.exchanges.pending[query_at];
         let (owner, server, with_edns) = (query.owner, query.server(), query.with_edns);
+        let may_reject_cookie = self.may_reject_cookie(query_at);
         if let (SocketSlot::Stream, Some(units)) = (query.socket.slot, keepalive) {
             let idle_ms = u32::from(units) * KEEPALIVE_UNIT_MS;
             cx.actions.list.push(Action::KeepIdle { socket: query.socket, idle_ms });
@@ -221,6 +226,11 @@ impl<W> Resolver<W> {
             Rcode::BADCOOKIE if with_edns => {
                 self.note_reply(query_at, Reaction::BadCookie, cx);
                 self.bad_cookie(query_at, cx);
+                return None;
+            }
+            Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS if may_reject_cookie => {
+                self.note_reply(query_at, Reaction::WithoutCookie(rcode), cx);
+                self.repeat(query_at, Repeat::WithoutCookie, cx);
                 return None;
             }
             Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS if with_edns => {
@@ -242,6 +252,17 @@ impl<W> Resolver<W> {
             });
         }
         Some(rcode)
+    }
+
+    /// Returns whether a query must have EDNS, and has a cookie that its server may reject, because
+    /// the server has never sent a cookie. Without EDNS, the reply would have no signatures.
+    fn may_reject_cookie(&self, query_at: u32) -> bool {
+        let query = &self.exchanges.pending[query_at];
+        let Owner::Fetch(fetch_at) = query.owner else { return false };
+        let needs_edns =
+            self.fetches.get(fetch_at).is_some_and(|fetch| fetch.inquiry.needs_signatures());
+        let has_answered = self.exchanges.servers[query.server()].cookie.is_answered();
+        needs_edns && query.with_cookie && !has_answered
     }
 
     /// Handles BADCOOKIE. Repeats the query with the server's cookie, then over TCP, and then gives

@@ -14,6 +14,7 @@ use crate::trace::Step;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
     ByTcp,
+    WithoutCookie,
     WithoutEdns,
     LowerCase,
     Again,
@@ -172,6 +173,7 @@ impl<W> Resolver<W> {
         let is_repeated = self.with_exchange(owner, |exchanges, exchange, _| {
             let set = match how {
                 Repeat::ByTcp => &mut exchange.by_tcp,
+                Repeat::WithoutCookie => &mut exchange.without_cookie,
                 Repeat::WithoutEdns => &mut exchange.plain,
                 Repeat::LowerCase => &mut exchange.lower_case,
                 Repeat::Again => &mut 0,

@@ -194,6 +194,9 @@ pub enum Reaction {
     Malformed,
     /// The response has the RCODE BADCOOKIE.
     BadCookie,
+    /// The response suggests that the server rejects cookies, so the query is repeated without a
+    /// cookie. Holds the RCODE.
+    WithoutCookie(Rcode),
     /// The response suggests that the server does not support EDNS, so the query is repeated
     /// without EDNS. Holds the RCODE.
     WithoutEdns(Rcode),

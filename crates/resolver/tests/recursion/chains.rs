@@ -613,3 +613,34 @@ fn the_end_of_a_chain_is_looked_for_once_by_a_question() {
     sent.sort();
     assert_eq!(sent.len(), count, "none twice: {sent:?}");
 }
+
+#[test]
+fn a_signed_zone_resolves_if_its_servers_reject_or_drop_cookies() {
+    const REACTIONS: [Option<Rcode>; 6] = [
+        Some(Rcode::FORMERR),
+        Some(Rcode::NOTIMP),
+        Some(Rcode::BADVERS),
+        Some(Rcode::SERVFAIL),
+        Some(Rcode::REFUSED),
+        None,
+    ];
+    for reaction in REACTIONS {
+        let setup = Setup::new();
+        let mut world = setup.world(|_| {});
+        let mut known = setup.example_script();
+        let script = move |query: &Query| match (&query.cookie, reaction) {
+            (None, _) => known(query),
+            (Some(_), Some(rcode)) => Some(Response::to(query).flags(AA).rcode(rcode)),
+            (Some(_), None) => None,
+        };
+        world.serve(2, Box::new(script));
+        let answer = world.resolve("www.example. A");
+        assert_eq!((answer.rcode, answer.authentic), (Rcode::NOERROR, true), "{reaction:?}");
+        // From now on, the server is known.
+        world.take_sent();
+        if matches!(reaction, Some(Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS)) {
+            assert!(world.resolve("nothing.example. A").authentic, "{reaction:?}");
+            assert_eq!(world.take_sent().len(), 1, "{reaction:?}");
+        }
+    }
+}

@@ -202,6 +202,7 @@ impl<'i> StepSpans<'i> {
             Reaction::OtherCookie => ("other-cookie", None),
             Reaction::Malformed => ("malformed", None),
             Reaction::BadCookie => ("bad-cookie", None),
+            Reaction::WithoutCookie(rcode) => ("no-cookie", Some(rcode)),
             Reaction::WithoutEdns(rcode) => ("no-edns", Some(rcode)),
         };
         span.put("avocet.reply", reply);

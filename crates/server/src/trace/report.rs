@@ -163,6 +163,7 @@ fn reply_event(server: &SocketAddr, rtt_ms: u32, reaction: Reaction) -> TraceEve
         Reaction::OtherCookie => (ReplyKind::OtherCookie, None),
         Reaction::Malformed => (ReplyKind::Malformed, None),
         Reaction::BadCookie => (ReplyKind::BadCookie, None),
+        Reaction::WithoutCookie(rcode) => (ReplyKind::NoCookie, Some(rcode)),
         Reaction::WithoutEdns(rcode) => (ReplyKind::NoEdns, Some(rcode)),
     };
     let rcode = rcode.map(|rcode| rcode.to_string());
