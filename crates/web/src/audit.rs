@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -104,12 +104,22 @@ impl AuditLog {
         }
         if slot.is_none() {
             let mut options = OpenOptions::new();
-            *slot = Some(options.append(true).create(true).mode(0o600).open(&self.path)?);
+            options.read(true).append(true).create(true).mode(0o600);
+            let file = options.open(&self.path)?;
+            if has_torn_line(&file)? {
+                line.insert(0, b'\n');
+            }
+            *slot = Some(file);
         }
-        match slot {
-            Some(file) => file.write_all(&line),
-            None => Ok(()),
+        let Some(file) = slot else { return Ok(()) };
+        let before = file.metadata()?.len();
+        let written = file.write_all(&line);
+        if written.is_err() {
+            // The disk may have had space for a part of the line, and the next line must not follow
+            // it. If this fails, too, the next line begins after a line end.
+            let _ = file.set_len(before);
         }
+        written
     }
 
     fn rotate(&self) -> io::Result<()> {
@@ -135,12 +145,21 @@ impl AuditLog {
             Err(error) => return Err(error),
         };
         let (count, mut newest) = (count.min(MAX_ENTRIES), VecDeque::new());
-        for line in BufReader::new(file).lines() {
+        for line in BufReader::new(file).split(b'\n') {
             newest.push_front(line?);
             newest.truncate(count);
         }
-        Ok(newest.iter().filter_map(|line| serde_json::from_str(line).ok()).collect())
+        Ok(newest.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect())
     }
+}
+
+/// Returns whether the last line of a file is incomplete: the process was killed, or the disk was
+/// full.
+fn has_torn_line(file: &File) -> io::Result<bool> {
+    let Some(last) = file.metadata()?.len().checked_sub(1) else { return Ok(false) };
+    let mut octet = [0];
+    file.read_exact_at(&mut octet, last)?;
+    Ok(octet != *b"\n")
 }
 
 /// Returns the recorded form of the fields of a request: without secrets, and without the fields
@@ -251,6 +270,26 @@ mod tests {
             file.set_len(MAX_FILE).unwrap();
         }
         assert_eq!(fs::read_dir(&directory).unwrap().count(), KEPT + 1);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn an_entry_after_a_torn_line_has_a_line_of_its_own() {
+        let directory = directory("torn");
+        let path = directory.join("audit.jsonl");
+        fs::write(&path, b"{\"at\":17,\"who\":\"\xc3").unwrap();
+        let log = AuditLog::new(&directory);
+        assert_eq!(log.newest(10).unwrap(), []);
+        log.record(&entry(1));
+        log.record(&entry(2));
+        assert_eq!(log.newest(10).unwrap(), [entry(2), entry(1)]);
+        // A disk that was full has torn a line of this process. It opens the file again.
+        *log.file.lock().unwrap() = None;
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"{\"at\":17").unwrap();
+        log.record(&entry(3));
+        assert_eq!(log.newest(10).unwrap(), [entry(3), entry(2), entry(1)]);
+        assert_eq!(fs::read(&path).unwrap().split(|octet| *octet == b'\n').count(), 6);
         fs::remove_dir_all(directory).unwrap();
     }
 

@@ -83,7 +83,9 @@ impl Operation {
     fn has_unsaved_changes(&self) -> bool {
         self.running.save_again();
         let are_lists_unsaved = self.running.lists.is_unsaved.load(Ordering::Relaxed);
-        are_lists_unsaved || self.running.conditions.holds(Condition::State)
+        // Another process would start with the file, such as a revision that was rolled back.
+        let is_file_old = self.running.reloader.revisions.unwritten().is_some();
+        are_lists_unsaved || is_file_old || self.running.conditions.holds(Condition::State)
     }
 
     /// Continues without the process that was to take over.
