@@ -165,15 +165,15 @@ mod tests {
             response.end()
         };
         for size in [1, 3, 1_000] {
-            let octets = response(Status::Ok, b"message", ResponseForm::MESSAGE);
+            let octets = response(Status::Ok, b"message", &ResponseForm::MESSAGE);
             assert_eq!(read(&octets, size), Ok(b"message".to_vec()));
-            let octets = response(Status::BadMethod, b"", ResponseForm::MESSAGE);
+            let octets = response(Status::BadMethod, b"", &ResponseForm::MESSAGE);
             assert_eq!(read(&octets, size), Err(NoMessage::Status(405)));
-            let octets = response(Status::Ok, b"message", ResponseForm::MESSAGE);
+            let octets = response(Status::Ok, b"message", &ResponseForm::MESSAGE);
             assert_eq!(read(&octets[..octets.len() - 1], size), Err(NoMessage::Incomplete));
             assert_eq!(read(&[], size), Err(NoMessage::Incomplete));
             let json = ResponseForm { media: Media::Json, ..ResponseForm::MESSAGE };
-            let octets = response(Status::Ok, &[0; 12], json);
+            let octets = response(Status::Ok, &[0; 12], &json);
             assert_eq!(read(&octets, size), Err(NoMessage::MediaType));
         }
     }

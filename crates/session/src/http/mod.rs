@@ -26,12 +26,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::frame::{FrameWriter, Outgoing, WriteState};
+use crate::oblivious::{ObliviousFault, ReplySeal};
 use crate::proof::HandshakeFacts;
 pub use alt_svc::AltSvc;
 pub use client::{Http2Client, HttpFault, HttpMethod, HttpTarget};
 use h1::Http1;
 use h2::Http2;
 pub use h2_stream::HttpEnd;
+pub use request::RequestContent;
+use request::Status;
 
 /// Number of octets after which the preface of HTTP/2 is recognized.
 const SIGN: &[u8] = b"PRI";
@@ -39,6 +42,7 @@ const SIGN: &[u8] = b"PRI";
 /// The receiver of the reply to one query.
 pub struct Replies<'s> {
     place: ReplyPlace<'s>,
+    content: RequestContent,
     /// The device identifier of the client in the path of the request.
     word: Option<&'s [u8]>,
     /// Facts about the client and its device from the TLS handshake.
@@ -65,12 +69,17 @@ impl<'s> Replies<'s> {
 
     #[inline]
     fn at(place: ReplyPlace<'s>) -> Self {
-        Self { place, word: None, facts: None, sealed: 0 }
+        Self { place, content: RequestContent::Query, word: None, facts: None, sealed: 0 }
     }
 
     #[inline]
     fn named(self, word: Option<&'s [u8]>) -> Self {
         Self { word, ..self }
+    }
+
+    #[inline]
+    fn of(self, content: RequestContent) -> Self {
+        Self { content, ..self }
     }
 
     #[inline]
@@ -93,6 +102,35 @@ impl<'s> Replies<'s> {
     #[inline]
     pub fn word(&self) -> Option<&[u8]> {
         self.word
+    }
+
+    /// Returns the content of the request.
+    #[inline]
+    pub fn content(&self) -> RequestContent {
+        self.content
+    }
+
+    /// Sets the keys that seal the reply to an oblivious query.
+    pub fn seal_with(&mut self, seal: ReplySeal) {
+        let seal = Arc::new(seal);
+        match &mut self.place {
+            ReplyPlace::Frames(_) => {}
+            ReplyPlace::One(http) => http.seal_with(seal),
+            ReplyPlace::Two(http, id) => http.seal_with(*id, seal),
+        }
+    }
+
+    /// Rejects an oblivious query, or a request for configurations. The client learns the reason.
+    pub fn reject(&mut self, fault: ObliviousFault) {
+        let status = match self.content {
+            RequestContent::Configs => Status::NotFound,
+            _ => Status::NotOpened(fault),
+        };
+        match &mut self.place {
+            ReplyPlace::Frames(_) => {}
+            ReplyPlace::One(http) => http.reject(status),
+            ReplyPlace::Two(http, id) => http.reject_delivered(*id, status),
+        }
     }
 
     /// Adds octets that TLS has already encrypted to the number that [`Self::is_over`] compares.

@@ -2,6 +2,7 @@
 //! response that rejects the request.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use avocet_wire::view::RecordSection;
 use avocet_wire::{MAX_MESSAGE, MessageView, Rcode, Rtype};
@@ -9,6 +10,7 @@ use data_encoding::BASE64URL_NOPAD;
 
 use super::hpack::FieldName;
 use super::json::{self, MEDIA_TYPE_JSON, ParameterFault};
+use crate::oblivious::{self, CONFIGS_PATH, CONFIGS_SECS, ObliviousFault, ReplySeal};
 
 /// The path of queries in RFC 8484 §4.1.1, which most clients use.
 pub(crate) const PATH: &[u8] = b"/dns-query";
@@ -16,6 +18,8 @@ pub(crate) const PATH: &[u8] = b"/dns-query";
 const JSON_PATH: &[u8] = b"/resolve";
 /// The media type of queries and responses.
 pub(crate) const MEDIA_TYPE: &[u8] = b"application/dns-message";
+/// The media type of the configurations of a target, which have no type of their own.
+const MEDIA_TYPE_CONFIGS: &[u8] = b"application/octet-stream";
 /// The media type of a body that explains the status.
 pub(super) const REASON_TYPE: &[u8] = b"text/plain";
 /// Maximum number of octets of a device identifier in a path.
@@ -49,6 +53,9 @@ pub(crate) enum Status {
     BadType,
     /// 431: the fields are too long.
     LargeFields,
+    /// 401 if the key is unknown, 413 for a long query, 415 if this server is no target, otherwise
+    /// 400: an oblivious query cannot be answered (RFC 9230 §6.1).
+    NotOpened(ObliviousFault),
     /// 500: the query gets no response.
     Refused,
 }
@@ -58,7 +65,10 @@ impl Status {
     pub(crate) const fn digits(self) -> &'static str {
         match self {
             Self::Ok => "200",
-            Self::BadRequest | Self::BadParameters(_) => "400",
+            Self::NotOpened(ObliviousFault::UnknownKey) => "401",
+            Self::NotOpened(ObliviousFault::Long) => "413",
+            Self::NotOpened(ObliviousFault::NoTarget) => "415",
+            Self::BadRequest | Self::BadParameters(_) | Self::NotOpened(_) => "400",
             Self::NotFound => "404",
             Self::BadMethod => "405",
             Self::Slow => "408",
@@ -75,6 +85,7 @@ impl Status {
     pub(crate) const fn reason(self) -> &'static str {
         match self {
             Self::BadParameters(fault) => fault.text(),
+            Self::NotOpened(fault) => fault.text(),
             _ => "",
         }
     }
@@ -89,36 +100,96 @@ pub(crate) enum ResponseExtent {
     Fields,
 }
 
+/// The content of a request that is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestContent {
+    /// A DNS query.
+    Query,
+    /// A query that must be decrypted (RFC 9230).
+    Oblivious,
+    /// Nothing: the client requests the configurations of the target.
+    Configs,
+}
+
 /// The form of a response.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) enum Media {
     /// A DNS message.
     #[default]
     Message,
     /// JSON.
     Json,
+    /// An encrypted DNS message. The keys are known once the query is decrypted.
+    Oblivious(Option<Arc<ReplySeal>>),
+    /// The configurations of a target.
+    Configs,
 }
 
 impl Media {
     /// Returns the media type.
-    pub(crate) const fn name(self) -> &'static [u8] {
+    pub(crate) const fn name(&self) -> &'static [u8] {
         match self {
             Self::Message => MEDIA_TYPE,
             Self::Json => MEDIA_TYPE_JSON,
+            Self::Oblivious(_) => oblivious::MEDIA_TYPE,
+            Self::Configs => MEDIA_TYPE_CONFIGS,
+        }
+    }
+
+    /// Returns the content of a request that has a response in this form.
+    pub(crate) const fn content(&self) -> RequestContent {
+        match self {
+            Self::Message | Self::Json => RequestContent::Query,
+            Self::Oblivious(_) => RequestContent::Oblivious,
+            Self::Configs => RequestContent::Configs,
         }
     }
 
     /// Returns the message in this form; `None` if it cannot be converted.
-    pub(crate) fn body(self, message: &[u8]) -> Option<Cow<'_, [u8]>> {
+    pub(crate) fn body<'m>(&self, message: &'m [u8]) -> Option<Cow<'m, [u8]>> {
         match self {
-            Self::Message => Some(Cow::Borrowed(message)),
+            Self::Message | Self::Configs => Some(Cow::Borrowed(message)),
             Self::Json => json::response(message).map(Cow::Owned),
+            Self::Oblivious(seal) => seal.as_ref()?.seal(message).map(Cow::Owned),
+        }
+    }
+
+    /// Returns for how long caches may keep the message in this form.
+    pub(crate) fn freshness(&self, message: &[u8]) -> Freshness {
+        match self {
+            Self::Message | Self::Json => Freshness::Secs(max_age(message)),
+            Self::Configs => Freshness::Secs(CONFIGS_SECS),
+            // Nobody else can use the response (RFC 9230 §6.2).
+            Self::Oblivious(_) => Freshness::None,
         }
     }
 }
 
+/// For how long caches may keep a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freshness {
+    /// For this number of seconds.
+    Secs(u32),
+    /// Not at all.
+    None,
+}
+
+impl Freshness {
+    /// Writes the value of `cache-control`. Returns its part of `space`.
+    pub(crate) fn write(self, space: &mut [u8; 18]) -> &[u8] {
+        const MAX_AGE: &[u8] = b"max-age=";
+        let Self::Secs(secs) = self else { return b"no-store" };
+        let mut digits = [0; 10];
+        let digits = decimal(secs, &mut digits);
+        let end = MAX_AGE.len() + digits.len();
+        space[..MAX_AGE.len()].copy_from_slice(MAX_AGE);
+        space[MAX_AGE.len()..end].copy_from_slice(digits);
+        &space[..end]
+    }
+}
+
 /// The form in which a response is sent: its parts and its media type.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ResponseForm {
     pub(crate) extent: ResponseExtent,
     pub(crate) media: Media,
@@ -152,6 +223,8 @@ enum RequestTarget {
     BadQuery,
     /// The path of JSON queries, with the query that the parameters contain.
     Json(Result<Vec<u8>, ParameterFault>),
+    /// The path of the configurations of a target.
+    Configs,
 }
 
 /// The parts of a request that matter here.
@@ -161,7 +234,7 @@ pub(crate) struct RequestHead {
     target: RequestTarget,
     /// The device identifier of the client, which follows the path of queries.
     word: Option<Box<[u8]>>,
-    is_message: bool,
+    body: BodyType,
     /// The fields that have occurred.
     seen: SeenFields,
     /// The number of octets of the body, if the request states it.
@@ -169,6 +242,30 @@ pub(crate) struct RequestHead {
     /// Whether a field occurs twice, is at the wrong place, must not be in a request, or has an
     /// invalid value.
     pub(crate) is_malformed: bool,
+}
+
+/// The content type of the body of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum BodyType {
+    #[default]
+    Other,
+    /// A DNS message.
+    Message,
+    /// An encrypted DNS message.
+    Oblivious,
+}
+
+impl BodyType {
+    /// Reads the field `content-type`. Parameters are ignored.
+    fn read(value: &[u8]) -> Self {
+        let end = value.iter().position(|octet| *octet == b';').unwrap_or(value.len());
+        let name = value[..end].trim_ascii();
+        match name {
+            name if name.eq_ignore_ascii_case(MEDIA_TYPE) => Self::Message,
+            name if name.eq_ignore_ascii_case(oblivious::MEDIA_TYPE) => Self::Oblivious,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// The set of fields that have occurred; the constants are its bits.
@@ -232,7 +329,7 @@ impl RequestHead {
                 self.is_malformed |= value.is_empty() || self.target != RequestTarget::None;
                 (self.target, self.word) = RequestTarget::read(value);
             }
-            FieldName::ContentType => self.is_message = is_message(value),
+            FieldName::ContentType => self.body = BodyType::read(value),
             FieldName::ContentLength => {
                 let length = number(value);
                 self.is_malformed |= length.is_none() || self.content_length.is_some();
@@ -280,9 +377,11 @@ impl RequestHead {
     }
 
     /// Returns the form of the response to the query.
-    pub(crate) const fn media(&self) -> Media {
-        match self.target {
-            RequestTarget::Json(_) => Media::Json,
+    pub(crate) fn media(&self) -> Media {
+        match (&self.target, self.method, self.body) {
+            (RequestTarget::Json(_), ..) => Media::Json,
+            (RequestTarget::Configs, ..) => Media::Configs,
+            (RequestTarget::Query(_), Method::Post, BodyType::Oblivious) => Media::Oblivious(None),
             _ => Media::Message,
         }
     }
@@ -299,6 +398,10 @@ impl RequestHead {
             (_, RequestTarget::None | RequestTarget::Elsewhere) => {
                 RequestVerdict::Reject(Status::NotFound)
             }
+            (Method::Get | Method::Head, RequestTarget::Configs) => {
+                RequestVerdict::Query(Vec::new(), extent)
+            }
+            (_, RequestTarget::Configs) => RequestVerdict::Reject(Status::NotFound),
             (Method::None | Method::Other, _) => RequestVerdict::Reject(Status::BadMethod),
             (
                 Method::Get | Method::Head,
@@ -309,7 +412,9 @@ impl RequestHead {
             }
             (Method::Post, RequestTarget::Json(_)) => RequestVerdict::Reject(Status::BadRequest),
             (Method::Get | Method::Head, _) => RequestVerdict::Reject(Status::BadRequest),
-            (Method::Post, _) if !self.is_message => RequestVerdict::Reject(Status::BadType),
+            (Method::Post, _) if self.body == BodyType::Other => {
+                RequestVerdict::Reject(Status::BadType)
+            }
             (Method::Post, _) if self.content_length.is_some_and(|len| len > MAX_MESSAGE) => {
                 RequestVerdict::Reject(Status::LargeBody)
             }
@@ -327,6 +432,9 @@ impl RequestTarget {
         let at = target.iter().position(|octet| *octet == b'?').unwrap_or(target.len());
         let (path, parameters) = target.split_at(at);
         let parameters = parameters.get(1..).unwrap_or_default();
+        if path == CONFIGS_PATH {
+            return (Self::Configs, None);
+        }
         let (rest, is_json) = match (path.strip_prefix(PATH), path.strip_prefix(JSON_PATH)) {
             (Some(rest), _) => (rest, false),
             (None, Some(rest)) => (rest, true),
@@ -362,21 +470,28 @@ fn is_word(octets: &[u8]) -> bool {
     (1..=MAX_WORD).contains(&octets.len()) && octets.iter().all(is_of_word)
 }
 
-/// Reports whether a content type is `application/dns-message`, with any parameters.
-fn is_message(value: &[u8]) -> bool {
-    let end = value.iter().position(|octet| *octet == b';').unwrap_or(value.len());
-    value[..end].trim_ascii().eq_ignore_ascii_case(MEDIA_TYPE)
-}
-
 fn number(value: &[u8]) -> Option<usize> {
     let is_digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     // A number that exceeds the type means that the body is too long.
     is_digits.then(|| str::from_utf8(value).ok()?.parse().ok().or(Some(usize::MAX)))?
 }
 
+/// Writes a number in decimal digits.
+pub(super) fn decimal(mut value: u32, digits: &mut [u8; 10]) -> &[u8] {
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            return &digits[at..];
+        }
+    }
+}
+
 /// Returns the number of seconds for which a response is fresh: the smallest TTL of its answers or,
 /// without answers, of its SOA record (RFC 8484 §5.1). HTTP caches must not keep errors.
-pub(crate) fn max_age(message: &[u8]) -> u32 {
+fn max_age(message: &[u8]) -> u32 {
     let Ok(view) = MessageView::new(message) else { return 0 };
     if !matches!(view.header().rcode(), Rcode::NOERROR | Rcode::NXDOMAIN) {
         return 0;
@@ -422,6 +537,41 @@ mod tests {
     }
 
     #[test]
+    fn oblivious_queries_and_configurations_are_found_where_rfc_9230_puts_them() {
+        let oblivious = (FieldName::ContentType, "application/oblivious-dns-message");
+        check("POST", "/dns-query", &[oblivious], RequestVerdict::Body);
+        let none = RequestVerdict::Query(Vec::new(), ResponseExtent::Whole);
+        check("GET", "/.well-known/odohconfigs?x", &[], none);
+        let content = |method: &str, path: &str, body: &str| {
+            let mut head = RequestHead::default();
+            head.field(FieldName::Method, method.as_bytes());
+            head.field(FieldName::Path, path.as_bytes());
+            head.field(FieldName::ContentType, body.as_bytes());
+            head.media().content()
+        };
+        for (method, path, body, expected) in [
+            ("POST", "/dns-query", oblivious.1, RequestContent::Oblivious),
+            ("POST", "/dns-query/word", oblivious.1, RequestContent::Oblivious),
+            ("POST", "/dns-query", "application/dns-message", RequestContent::Query),
+            ("GET", "/dns-query?dns=AAAA", oblivious.1, RequestContent::Query),
+            ("GET", "/.well-known/odohconfigs", "", RequestContent::Configs),
+        ] {
+            assert_eq!(content(method, path, body), expected, "{method} {path} {body}");
+        }
+    }
+
+    #[test]
+    fn only_oblivious_responses_are_never_kept() {
+        let written = |media: &Media| {
+            String::from_utf8(media.freshness(b"").write(&mut [0; 18]).to_vec()).unwrap()
+        };
+        assert_eq!(written(&Media::Oblivious(None)), "no-store");
+        assert_eq!(written(&Media::Configs), "max-age=3600");
+        assert_eq!(written(&Media::Message), "max-age=0");
+        assert_eq!(Freshness::Secs(u32::MAX).write(&mut [0; 18]), b"max-age=4294967295");
+    }
+
+    #[test]
     fn the_path_may_name_a_device() {
         let word = |path: &str| {
             let mut head = RequestHead::default();
@@ -438,6 +588,7 @@ mod tests {
     #[test]
     fn requests_without_a_query_have_a_status() {
         let message = (FieldName::ContentType, "application/dns-message");
+        let oblivious = (FieldName::ContentType, "application/oblivious-dns-message");
         let json = (FieldName::ContentType, "application/dns-json");
         let long = format!("/dns-query?dns={}", "A".repeat(100_000));
         for (method, path, fields, status) in [
@@ -451,6 +602,11 @@ mod tests {
             ("GET", "/dns-query/a%20b?dns=AAAA", &[], Status::NotFound),
             ("GET", "/dns-queryx?dns=AAAA", &[], Status::NotFound),
             ("GET", "/.well-known/dns-query", &[], Status::NotFound),
+            ("GET", "/.well-known/odohconfigs/", &[], Status::NotFound),
+            ("POST", "/.well-known/odohconfigs", &[message], Status::NotFound),
+            ("POST", "/", &[oblivious], Status::NotFound),
+            ("POST", "/resolve?name=a", &[oblivious], Status::BadRequest),
+            ("GET", "/dns-query", &[oblivious], Status::BadRequest),
             ("GET", "/resolve", &[], Status::BadParameters(ParameterFault::NoName)),
             ("GET", "/resolve?name=a..b", &[], Status::BadParameters(ParameterFault::BadName)),
             ("HEAD", "/resolve?name=a..b", &[], Status::BadRequest),

@@ -19,12 +19,14 @@ use rustls::pki_types::CertificateDer;
 use super::arrived::{Arrived, Cancelled};
 use super::doq::{DoqError, DoqQuery, framed, query_of};
 use super::h3::{H3State, StreamFault};
+use super::incomplete::{IncompleteQuery, Reached, Violation};
 use super::listener::QuicProtocol;
-use super::server::{QuicAnswer, QuicPatience, QuicQuery, QuicRoute, QuicService};
+use super::service::{Envelope, QuicAnswer, QuicPatience, QuicQuery, QuicRoute, QuicService};
 
 use crate::certificate;
-use crate::http::h3::{self, H3Asked, H3Error, H3Request};
-use crate::http::request::{Media, ResponseExtent, ResponseForm, Status};
+use crate::http::h3::{self, H3Error};
+use crate::http::request::{Media, RequestContent, ResponseForm, Status};
+use crate::oblivious::OpenedQuery;
 use crate::proof::HandshakeFacts;
 
 /// Maximum number of octets of a connection's incomplete queries and of its responses that the
@@ -41,6 +43,9 @@ const MAX_BUDGET: u32 = 2_000;
 const BUDGET_OF_RESPONSE: u32 = 4;
 /// Number of octets of a response for which a client sends at most one acknowledging datagram.
 const ACKNOWLEDGED: usize = 1_000;
+/// Decrease of the budget for an oblivious query that cannot be answered: the attempt to decrypt it
+/// has caused work.
+const BUDGET_OF_REFUSAL: u32 = 4;
 /// Increase of the budget in each half second.
 const BUDGET_OF_TIME: u32 = 10;
 /// Maximum duration of a handshake.
@@ -67,106 +72,12 @@ enum QueryState {
     Sending(Bytes),
 }
 
-/// An incomplete query.
-enum IncompleteQuery {
-    Doq(DoqQuery),
-    H3(Box<H3Request>),
-}
-
-/// How far the octets of a stream have been read.
-enum Reached {
-    /// The query is incomplete.
-    More,
-    /// The query is complete: its message, and the extent of the response.
-    Query(Vec<u8>, ResponseExtent),
-    /// The request has no query.
-    Reject(Status),
-}
-
 /// A query that is complete.
 struct CompleteQuery<'q> {
     message: &'q [u8],
     form: ResponseForm,
     word: Option<&'q [u8]>,
-}
-
-/// The reason why a stream cannot be read.
-enum Violation {
-    /// The client violates DNS over QUIC, so the connection ends.
-    Doq,
-    /// The client violates HTTP/3, so the connection ends.
-    Connection(H3Error),
-    /// The request is malformed: its stream ends.
-    Stream,
-}
-
-impl From<super::doq::DoqViolation> for Violation {
-    fn from(_: super::doq::DoqViolation) -> Self {
-        Self::Doq
-    }
-}
-
-impl From<H3Error> for Violation {
-    fn from(error: H3Error) -> Self {
-        match error {
-            H3Error::Message | H3Error::RequestIncomplete => Self::Stream,
-            error => Self::Connection(error),
-        }
-    }
-}
-
-impl IncompleteQuery {
-    fn held(&self) -> usize {
-        match self {
-            Self::Doq(query) => query.held(),
-            Self::H3(request) => request.held(),
-        }
-    }
-
-    /// Returns the form of the response.
-    fn media(&self) -> Media {
-        match self {
-            Self::Doq(_) => Media::Message,
-            Self::H3(request) => request.media(),
-        }
-    }
-
-    /// Takes the device identifier of the client from the path of the request.
-    fn take_word(&mut self) -> Option<Box<[u8]>> {
-        match self {
-            Self::Doq(_) => None,
-            Self::H3(request) => request.take_word(),
-        }
-    }
-
-    /// Takes the data that has arrived.
-    fn take(&mut self, arrived: &Arrived) -> Result<Reached, Violation> {
-        match self {
-            Self::Doq(query) => {
-                for piece in &arrived.pieces {
-                    query.take(piece)?;
-                }
-                if !arrived.has_ended {
-                    return Ok(Reached::More);
-                }
-                Ok(Reached::Query(query.end()?.to_vec(), ResponseExtent::Whole))
-            }
-            Self::H3(request) => {
-                for piece in &arrived.pieces {
-                    if let Some(status) = request.take(piece)? {
-                        return Ok(Reached::Reject(status));
-                    }
-                }
-                if !arrived.has_ended {
-                    return Ok(Reached::More);
-                }
-                Ok(match request.end()? {
-                    H3Asked::Query(query, extent) => Reached::Query(query, extent),
-                    H3Asked::Reject(status) => Reached::Reject(status),
-                })
-            }
-        }
-    }
+    envelope: Envelope,
 }
 
 impl QueryState {
@@ -492,7 +403,8 @@ impl QuicConnection {
             (&self.http, place, arrived.has_ended, arrived.pieces.as_slice())
         {
             let (message, form) = (query_of(whole)?, ResponseForm::MESSAGE);
-            self.answer(id, &CompleteQuery { message, form, word: None }, turn);
+            let envelope = Envelope::None;
+            self.answer(id, CompleteQuery { message, form, word: None, envelope }, turn);
             return Ok(());
         }
         let mut request = match place {
@@ -513,12 +425,11 @@ impl QuicConnection {
                 let (word, form) =
                     (reading.take_word(), ResponseForm { extent, media: reading.media() });
                 let (message, word) = (message.as_slice(), word.as_deref());
-                self.answer(id, &CompleteQuery { message, form, word }, turn);
+                let query = CompleteQuery { message, form, word, envelope: Envelope::None };
+                self.handle(id, query, turn);
             }
             Reached::Reject(status) => {
-                self.budget = self.budget.saturating_sub(1);
-                let response = h3::response(status, &[], ResponseForm::MESSAGE);
-                self.send(id, Bytes::from(response), turn.now);
+                self.reject(id, status, turn.now);
                 // Data after the end of the query is not read.
                 let code = self.code(DoqError::None);
                 let _ = self.inner.recv_stream(id).stop(code);
@@ -538,24 +449,65 @@ impl QuicConnection {
         }
     }
 
+    /// Answers a request without a query.
+    fn reject(&mut self, id: StreamId, status: Status, now: Instant) {
+        self.budget = self.budget.saturating_sub(1);
+        let response = h3::response(status, &[], &ResponseForm::MESSAGE);
+        self.send(id, Bytes::from(response), now);
+    }
+
+    /// Handles a complete request: decrypts an oblivious query before it is answered.
+    fn handle(
+        &mut self,
+        id: StreamId,
+        query: CompleteQuery<'_>,
+        turn: &mut Turn<'_, impl QuicService>,
+    ) {
+        match query.form.media.content() {
+            RequestContent::Query => return self.answer(id, query, turn),
+            RequestContent::Configs => match turn.host.oblivious_configs() {
+                None => self.reject(id, Status::NotFound, turn.now),
+                Some(configs) => {
+                    self.budget = self.budget.saturating_sub(1);
+                    let response = h3::response(Status::Ok, &configs, &query.form);
+                    self.send(id, Bytes::from(response), turn.now);
+                }
+            },
+            RequestContent::Oblivious => match turn.host.open(query.message) {
+                Ok(OpenedQuery { query: message, seal }) => {
+                    let media = Media::Oblivious(Some(Arc::new(seal)));
+                    let form = ResponseForm { media, ..query.form };
+                    let (message, envelope) = (message.as_slice(), Envelope::Oblivious);
+                    let word = query.word;
+                    return self.answer(id, CompleteQuery { message, form, word, envelope }, turn);
+                }
+                Err(fault) => {
+                    self.budget = self.budget.saturating_sub(BUDGET_OF_REFUSAL);
+                    self.reject(id, Status::NotOpened(fault), turn.now);
+                }
+            },
+        }
+        self.is_behind = !turn.host.has_time();
+    }
+
     fn answer(
         &mut self,
         id: StreamId,
-        query: &CompleteQuery<'_>,
+        query: CompleteQuery<'_>,
         turn: &mut Turn<'_, impl QuicService>,
     ) {
         self.active = turn.now;
         let index = id.index() as u32;
         let route = QuicRoute { request: index, ..turn.route };
         let protocol = if self.http.is_some() { QuicProtocol::H3 } else { QuicProtocol::Doq };
-        let CompleteQuery { message, form, word } = *query;
+        let CompleteQuery { message, form, word, envelope } = query;
         // The client may have changed its address since the handshake (RFC 9000 §9).
         let ip = self.inner.remote_address().ip();
         let (entrance, facts) = (self.entrance, self.facts.as_deref());
-        let query = QuicQuery { route, ip, entrance, protocol, word, facts };
+        let query = QuicQuery { route, ip, entrance, protocol, envelope, word, facts };
         match turn.host.answer(&query, message) {
             QuicAnswer::Now(reply) => {
-                let response = self.response(reply, form);
+                let response = self.response(reply, &form);
                 self.respond(id, response, turn.now);
             }
             QuicAnswer::Later => {
@@ -568,7 +520,7 @@ impl QuicConnection {
     }
 
     /// Returns the octets of a response, in the form of the protocol.
-    fn response(&self, reply: &[u8], form: ResponseForm) -> Option<Vec<u8>> {
+    fn response(&self, reply: &[u8], form: &ResponseForm) -> Option<Vec<u8>> {
         match self.http {
             None => framed(reply),
             Some(_) => Some(h3::response(Status::Ok, reply, form)),
@@ -577,17 +529,15 @@ impl QuicConnection {
 
     /// Sends the reply to an earlier query. An empty reply ends the stream of the query.
     pub(super) fn reply(&mut self, index: u32, reply: &[u8], now: Instant) {
-        let waiting = self.requests.iter().enumerate().find_map(|(place, one)| match one.state {
-            QueryState::Waiting(form) if one.index == index => Some((place, form)),
-            _ => None,
-        });
-        let Some((place, form)) = waiting else { return };
-        self.requests.swap_remove(place);
+        let is_it =
+            |one: &Request| one.index == index && matches!(one.state, QueryState::Waiting(_));
+        let Some(place) = self.requests.iter().position(is_it) else { return };
+        let QueryState::Waiting(form) = self.requests.swap_remove(place).state else { return };
         let id = StreamId::new(Side::Client, Dir::Bi, index.into());
         if reply.is_empty() {
             self.reset(id, DoqError::Unspecified);
         } else {
-            self.respond(id, self.response(reply, form), now);
+            self.respond(id, self.response(reply, &form), now);
         }
     }
 

@@ -19,15 +19,18 @@ pub mod client;
 mod connection;
 pub mod doq;
 mod h3;
+mod incomplete;
 pub mod keys;
 pub mod listener;
 pub mod server;
+mod service;
 pub mod upstream;
 
 pub use doq::DoqError;
 pub use keys::QuicKeys;
 pub use listener::{QuicListener, QuicProtocol};
-pub use server::{
-    Admission, Newcomer, QuicAnswer, QuicCounts, QuicDatagram, QuicHost, QuicPath, QuicPatience,
-    QuicQuery, QuicRoute, QuicServer, QuicService, Room, Whose,
+pub use server::{QuicCounts, QuicServer};
+pub use service::{
+    Admission, Envelope, Newcomer, QuicAnswer, QuicDatagram, QuicHost, QuicPath, QuicPatience,
+    QuicQuery, QuicRoute, QuicService, Room, Whose,
 };
