@@ -1,9 +1,12 @@
 //! Answers the queries of connections one by one, as
 //! [`Datagrams`](avocet_nameserver::datagrams::Datagrams) answers a batch of datagrams.
 
+use std::sync::Arc;
+
 use avocet_nameserver::close::{Delivery, Ended, close};
 use avocet_nameserver::metrics::WorkerMetrics;
 use avocet_nameserver::query::{self, Client, Decision, Incoming, Output, QueryStep, Stage};
+use avocet_session::oblivious::{ObliviousFault, ObliviousTarget, OpenedQuery};
 use avocet_wire::QueryView;
 
 use super::allowance::Allowance;
@@ -17,6 +20,8 @@ pub(super) struct Frames<'w> {
     pub(super) path: QueryPath<'w>,
     /// The worker's counters, borrowed from the outbox.
     pub(super) metrics: &'w WorkerMetrics,
+    /// The keys for oblivious queries; `None` if this server is no target.
+    pub(super) target: Option<&'w ObliviousTarget>,
     /// The time that the queries of connections may take in this turn of the event loop.
     pub(super) allowance: &'w mut Allowance,
 }
@@ -56,6 +61,29 @@ impl Answer for Frames<'_> {
             Delivery::Nothing => Answered::Never,
             Delivery::Later => Answered::Later,
         }
+    }
+
+    fn open(&mut self, octets: &[u8]) -> Result<OpenedQuery, ObliviousFault> {
+        let target = self.target.ok_or(ObliviousFault::NoTarget)?;
+        let opened = contained(self.metrics, || target.open(octets));
+        let opened = opened.unwrap_or(Err(ObliviousFault::Undecipherable));
+        if let Err(fault) = &opened
+            && let Some(counter) = self.metrics.odoh_rejections.get(*fault as usize)
+        {
+            counter.add(1);
+        }
+        // The work may be that of fifty answers, so the clock is read each time.
+        let QueryPath { cx, .. } = &self.path;
+        self.allowance.note_costly(cx.shared.clock.now().micros());
+        opened
+    }
+
+    fn oblivious_configs(&mut self) -> Option<Arc<[u8]>> {
+        let configs = self.target?.configs().clone();
+        self.metrics.odoh_configs.add(1);
+        let QueryPath { cx, .. } = &self.path;
+        self.allowance.note(|| cx.shared.clock.now().micros());
+        Some(configs)
     }
 
     fn begin_share(&mut self) -> bool {

@@ -2,6 +2,7 @@
 //! and reports.
 
 pub mod discoveries;
+pub mod oblivious;
 mod pool_waker;
 pub mod strangers;
 
@@ -21,6 +22,7 @@ use crate::mailbox::Mailbox;
 use crate::resolver_report::ResolverReport;
 use crate::upstream_tls::UpstreamPeers;
 use discoveries::Discoveries;
+use oblivious::ObliviousKeys;
 use pool_waker::PoolWaker;
 use strangers::StrangerQueue;
 
@@ -43,6 +45,8 @@ pub struct Shared {
     pub quiet: Vec<AtomicBool>,
     /// The certificates that clients with TLS see.
     pub tls: TlsListeners,
+    /// The keys for oblivious queries.
+    pub oblivious: ObliviousKeys,
     /// The upstreams with TLS.
     pub upstream_peers: Arc<UpstreamPeers>,
     /// The results of the discovery of encrypted servers.
@@ -72,6 +76,7 @@ impl Shared {
             quiet: mailboxes.iter().map(|_| AtomicBool::new(false)).collect(),
             mailboxes,
             tls,
+            oblivious: ObliviousKeys::default(),
             upstream_peers: Arc::new(upstream_peers),
             discoveries: Discoveries::default(),
             connections: ConnectionCounts::default(),
