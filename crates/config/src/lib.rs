@@ -55,6 +55,7 @@ mod loops;
 mod lost_keys;
 pub mod name;
 mod named_file;
+pub mod odoh;
 pub mod oidc;
 pub mod otlp;
 mod otlp_spec;
@@ -187,6 +188,8 @@ pub struct Config {
     pub web: web::WebConfig,
     /// `[oidc]`; `None` without an issuer.
     pub oidc: Option<oidc::OidcConfig>,
+    /// `[odoh]`.
+    pub odoh: odoh::OdohConfig,
     /// `[query-log]`.
     pub query_log: QueryLogConfig,
     /// `[dnstap]`.
