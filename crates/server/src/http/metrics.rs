@@ -25,8 +25,8 @@ use crate::log;
 use crate::running::Running;
 use crate::running::revisions::{REASONS, Revisions};
 use avocet_nameserver::metrics::{
-    BUCKETS, HANDSHAKES, HTTPS_ENDS, Latencies, QUIC_ENDS, QUIC_HANDSHAKES, RCODES, STAGES, Stage,
-    TYPES, WorkerMetrics,
+    BUCKETS, HANDSHAKES, HTTPS_ENDS, Latencies, ODOH_REJECTIONS, QUIC_ENDS, QUIC_HANDSHAKES,
+    RCODES, STAGES, Stage, TYPES, WorkerMetrics,
 };
 use avocet_nameserver::query::asked::Transport;
 use avocet_worker::state::Shared;
@@ -379,6 +379,17 @@ fn connections(metrics: &mut Exposition, shared: &Shared) {
         let count = total(shared, |worker| worker.https_ends[place].value());
         family.sample(&[("reason", reason)], count);
     }
+    let help = "Oblivious queries that were rejected, by reason.";
+    let mut family = metrics.family("avocet_odoh_rejected_total", MetricType::Counter, help);
+    for (place, reason) in ODOH_REJECTIONS.into_iter().enumerate() {
+        let count = total(shared, |worker| worker.odoh_rejections[place].value());
+        family.sample(&[("reason", reason)], count);
+    }
+    metrics.counter(
+        "avocet_odoh_configs_total",
+        "Responses with the configurations for oblivious queries.",
+        total(shared, |worker| worker.odoh_configs.value()),
+    );
     metrics.gauge(
         "avocet_https_connections",
         "Open connections with HTTPS; they count among those with TLS too.",

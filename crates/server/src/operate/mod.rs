@@ -64,6 +64,7 @@ use crate::running::names::{self, ClientNames};
 use crate::running::neighbours::NeighbourWatch;
 use crate::running::networks::NetworkWatch;
 use crate::running::notifier::{self, Notifier};
+use crate::running::oblivious::ObliviousKeeping;
 use crate::running::persist::CacheFile;
 use crate::running::pool_watch::PoolWatch;
 use crate::running::reach::{self, Reach};
@@ -470,6 +471,8 @@ impl Operation {
         let snapshot = shared.snapshot();
         let fault = self.running.home_ca.look(snapshot.config.home_ca.as_ref(), wall_secs());
         self.running.conditions.set(Condition::HomeCa, fault);
+        let fault = self.running.oblivious.look(shared, wall_secs());
+        self.running.conditions.set(Condition::Odoh, fault);
         if shared.tls.look(&snapshot.config) {
             self.running.reloader.announce_certificates();
         }
@@ -566,6 +569,7 @@ fn running_of(
         pools: PoolWatch::begin(&config.data.directory, &shared.snapshot().names),
         web_certificate: Mutex::default(),
         acme: AcmeKeeping::default(),
+        oblivious: ObliviousKeeping::begin(&shared, wall_secs()),
         home_ca: HomeCa::begin(config.home_ca.as_ref(), wall_secs()),
         conditions: Conditions::default(),
         unsaved_switches: Unsaved::default(),
