@@ -9,8 +9,9 @@ use std::sync::Arc;
 use avocet_wire::MAX_MESSAGE;
 use httparse::{EMPTY_HEADER, Error, Header, Request};
 
+use super::form::{Media, RequestContent, ResponseExtent, Status};
 use super::hpack::FieldName;
-use super::request::{Media, RequestContent, RequestHead, RequestVerdict, ResponseExtent, Status};
+use super::request::{RequestHead, RequestVerdict};
 use super::response::alternative;
 use super::{Replies, ReplyPlace};
 use crate::frame::{Outgoing, trim};
@@ -209,7 +210,7 @@ impl Http1 {
         if content == RequestContent::Query {
             self.rejected = 0;
         } else {
-            // Set back when an oblivious query is decrypted.
+            // Set back when an oblivious query is decrypted or forwarded.
             self.rejected += 1;
             self.has_ended |= self.rejected >= MAX_REJECTED;
         }
@@ -234,7 +235,11 @@ impl Http1 {
     /// Answers the request that has no response yet.
     pub(crate) fn answer(&mut self, message: &[u8]) {
         let Some(pending) = self.pending.take() else { return };
-        self.respond(Status::Ok, message, pending);
+        if pending.media.content() == RequestContent::Proxied {
+            self.rejected = 0;
+        }
+        let (status, message) = pending.media.answered(message);
+        self.respond(status, message, pending);
     }
 
     /// Sets the keys that seal the response.

@@ -16,6 +16,7 @@ use std::ops::ControlFlow;
 
 use avocet_wire::MAX_MESSAGE;
 
+use super::form::{ResponseExtent, Status};
 use super::frames::{
     ACK, CONTINUATION, Code, DATA, END_HEADERS, END_STREAM, FrameHead, GOAWAY, HEADERS,
     LAST_STREAM, MAX_BLOCK, MAX_PAYLOAD, PING, PREFACE, PRIORITY, PUSH_PROMISE, RST_STREAM,
@@ -23,7 +24,7 @@ use super::frames::{
 };
 use super::h2_stream::{Block, HttpEnd, OpenStream, QueryPlace, RequestBody, StreamState};
 use super::hpack::{FieldDecoder, MAX_FIELDS};
-use super::request::{RequestHead, RequestVerdict, ResponseExtent, Status};
+use super::request::{RequestHead, RequestVerdict};
 use super::{Replies, ReplyPlace};
 use crate::frame::{Outgoing, trim};
 

@@ -8,11 +8,10 @@
 
 use avocet_wire::MAX_MESSAGE;
 
+use super::form::{Media, REASON_TYPE, ResponseExtent, ResponseForm, Status, decimal};
 use super::hpack::{BadBlock, MAX_FIELDS};
 use super::qpack;
-use super::request::{
-    Media, REASON_TYPE, RequestHead, RequestVerdict, ResponseExtent, ResponseForm, Status, decimal,
-};
+use super::request::{RequestHead, RequestVerdict};
 use super::response::Content;
 
 /// Frame types (RFC 9114 §7.2).

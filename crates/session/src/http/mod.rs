@@ -6,6 +6,7 @@
 
 mod alt_svc;
 pub(crate) mod client;
+pub(crate) mod form;
 mod frames;
 mod h1;
 mod h2;
@@ -26,15 +27,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::frame::{FrameWriter, Outgoing, WriteState};
-use crate::oblivious::{ObliviousFault, ReplySeal};
+use crate::oblivious::{ObliviousFault, ProxyFault, ReplySeal};
 use crate::proof::HandshakeFacts;
 pub use alt_svc::AltSvc;
 pub use client::{Http2Client, HttpFault, HttpMethod, HttpTarget};
+pub use form::RequestContent;
+use form::Status;
 use h1::Http1;
 use h2::Http2;
 pub use h2_stream::HttpEnd;
-pub use request::RequestContent;
-use request::Status;
 
 /// Number of octets after which the preface of HTTP/2 is recognized.
 const SIGN: &[u8] = b"PRI";
@@ -43,7 +44,8 @@ const SIGN: &[u8] = b"PRI";
 pub struct Replies<'s> {
     place: ReplyPlace<'s>,
     content: RequestContent,
-    /// The device identifier of the client in the path of the request.
+    /// The device identifier of the client in the path of the request, or the parameters of a query
+    /// for another server.
     word: Option<&'s [u8]>,
     /// Facts about the client and its device from the TLS handshake.
     facts: Option<Arc<HandshakeFacts>>,
@@ -101,7 +103,12 @@ impl<'s> Replies<'s> {
     /// Returns the device identifier of the client in the path of the request.
     #[inline]
     pub fn word(&self) -> Option<&[u8]> {
-        self.word
+        self.word.filter(|_| self.content != RequestContent::Proxied)
+    }
+
+    /// Returns the parameters of a query for another server.
+    pub fn parameters(&self) -> &'s [u8] {
+        self.word.filter(|_| self.content == RequestContent::Proxied).unwrap_or_default()
     }
 
     /// Returns the content of the request.
@@ -126,6 +133,15 @@ impl<'s> Replies<'s> {
             RequestContent::Configs => Status::NotFound,
             _ => Status::NotOpened(fault),
         };
+        self.reject_with(status);
+    }
+
+    /// Rejects a query for another server.
+    pub fn reject_proxied(&mut self, fault: ProxyFault) {
+        self.reject_with(Status::of_proxy(fault));
+    }
+
+    fn reject_with(&mut self, status: Status) {
         match &mut self.place {
             ReplyPlace::Frames(_) => {}
             ReplyPlace::One(http) => http.reject(status),

@@ -1,204 +1,27 @@
 //! DNS queries in HTTP (RFC 8484): finds the query in a request, or chooses the status of the
 //! response that rejects the request.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use avocet_wire::view::RecordSection;
-use avocet_wire::{MAX_MESSAGE, MessageView, Rcode, Rtype};
+use avocet_wire::MAX_MESSAGE;
 use data_encoding::BASE64URL_NOPAD;
 
+use super::form::{MEDIA_TYPE, Media, ResponseExtent, Status};
 use super::hpack::FieldName;
-use super::json::{self, MEDIA_TYPE_JSON, ParameterFault};
-use crate::oblivious::{self, CONFIGS_PATH, CONFIGS_SECS, ObliviousFault, ReplySeal};
+use super::json::{self, ParameterFault};
+use crate::oblivious::{self, CONFIGS_PATH};
 
 /// The path of queries in RFC 8484 §4.1.1, which most clients use.
 pub(crate) const PATH: &[u8] = b"/dns-query";
+/// The path of oblivious queries for other servers, which some clients use.
+const PROXY_PATH: &[u8] = b"/proxy";
+/// The parameter with the other server (RFC 9230 §4.1).
+const TARGET_HOST: &[u8] = b"targethost=";
 /// The path of queries whose responses are in JSON.
 const JSON_PATH: &[u8] = b"/resolve";
-/// The media type of queries and responses.
-pub(crate) const MEDIA_TYPE: &[u8] = b"application/dns-message";
-/// The media type of the configurations of a target, which have no type of their own.
-const MEDIA_TYPE_CONFIGS: &[u8] = b"application/octet-stream";
-/// The media type of a body that explains the status.
-pub(super) const REASON_TYPE: &[u8] = b"text/plain";
 /// Maximum number of octets of a device identifier in a path.
 const MAX_WORD: usize = 63;
 /// Maximum number of octets of a path with a query in base64. It is checked before anything is
 /// decoded.
 pub(super) const MAX_TARGET: usize = 8 << 10;
-
-/// The status of a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    /// 200
-    Ok,
-    /// 400: the request has no query.
-    BadRequest,
-    /// 400: the parameters are not a query.
-    BadParameters(ParameterFault),
-    /// 404: the server has nothing at this path.
-    NotFound,
-    /// 405: neither GET, HEAD nor POST.
-    BadMethod,
-    /// 408: the request came in too many pieces.
-    Slow,
-    /// 411: an HTTP/1.1 request has a body without its length.
-    NoLength,
-    /// 413: the body is longer than a DNS message.
-    LargeBody,
-    /// 414: the path is too long.
-    LongTarget,
-    /// 415: the body is not a DNS message.
-    BadType,
-    /// 431: the fields are too long.
-    LargeFields,
-    /// 401 if the key is unknown, 413 for a long query, 415 if this server is no target, otherwise
-    /// 400: an oblivious query cannot be answered (RFC 9230 §6.1).
-    NotOpened(ObliviousFault),
-    /// 500: the query gets no response.
-    Refused,
-}
-
-impl Status {
-    /// Returns the three digits of the status.
-    pub(crate) const fn digits(self) -> &'static str {
-        match self {
-            Self::Ok => "200",
-            Self::NotOpened(ObliviousFault::UnknownKey) => "401",
-            Self::NotOpened(ObliviousFault::Long) => "413",
-            Self::NotOpened(ObliviousFault::NoTarget) => "415",
-            Self::BadRequest | Self::BadParameters(_) | Self::NotOpened(_) => "400",
-            Self::NotFound => "404",
-            Self::BadMethod => "405",
-            Self::Slow => "408",
-            Self::NoLength => "411",
-            Self::LargeBody => "413",
-            Self::LongTarget => "414",
-            Self::BadType => "415",
-            Self::LargeFields => "431",
-            Self::Refused => "500",
-        }
-    }
-
-    /// Returns the text that explains the status to a person, for the body of the response.
-    pub(crate) const fn reason(self) -> &'static str {
-        match self {
-            Self::BadParameters(fault) => fault.text(),
-            Self::NotOpened(fault) => fault.text(),
-            _ => "",
-        }
-    }
-}
-
-/// The parts of a response that are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ResponseExtent {
-    /// Fields and body.
-    Whole,
-    /// Fields without a body, because the method is HEAD.
-    Fields,
-}
-
-/// The content of a request that is complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestContent {
-    /// A DNS query.
-    Query,
-    /// A query that must be decrypted (RFC 9230).
-    Oblivious,
-    /// Nothing: the client requests the configurations of the target.
-    Configs,
-}
-
-/// The form of a response.
-#[derive(Clone, Debug, Default)]
-pub(crate) enum Media {
-    /// A DNS message.
-    #[default]
-    Message,
-    /// JSON.
-    Json,
-    /// An encrypted DNS message. The keys are known once the query is decrypted.
-    Oblivious(Option<Arc<ReplySeal>>),
-    /// The configurations of a target.
-    Configs,
-}
-
-impl Media {
-    /// Returns the media type.
-    pub(crate) const fn name(&self) -> &'static [u8] {
-        match self {
-            Self::Message => MEDIA_TYPE,
-            Self::Json => MEDIA_TYPE_JSON,
-            Self::Oblivious(_) => oblivious::MEDIA_TYPE,
-            Self::Configs => MEDIA_TYPE_CONFIGS,
-        }
-    }
-
-    /// Returns the content of a request that has a response in this form.
-    pub(crate) const fn content(&self) -> RequestContent {
-        match self {
-            Self::Message | Self::Json => RequestContent::Query,
-            Self::Oblivious(_) => RequestContent::Oblivious,
-            Self::Configs => RequestContent::Configs,
-        }
-    }
-
-    /// Returns the message in this form; `None` if it cannot be converted.
-    pub(crate) fn body<'m>(&self, message: &'m [u8]) -> Option<Cow<'m, [u8]>> {
-        match self {
-            Self::Message | Self::Configs => Some(Cow::Borrowed(message)),
-            Self::Json => json::response(message).map(Cow::Owned),
-            Self::Oblivious(seal) => seal.as_ref()?.seal(message).map(Cow::Owned),
-        }
-    }
-
-    /// Returns for how long caches may keep the message in this form.
-    pub(crate) fn freshness(&self, message: &[u8]) -> Freshness {
-        match self {
-            Self::Message | Self::Json => Freshness::Secs(max_age(message)),
-            Self::Configs => Freshness::Secs(CONFIGS_SECS),
-            // Nobody else can use the response (RFC 9230 §6.2).
-            Self::Oblivious(_) => Freshness::None,
-        }
-    }
-}
-
-/// For how long caches may keep a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Freshness {
-    /// For this number of seconds.
-    Secs(u32),
-    /// Not at all.
-    None,
-}
-
-impl Freshness {
-    /// Writes the value of `cache-control`. Returns its part of `space`.
-    pub(crate) fn write(self, space: &mut [u8; 18]) -> &[u8] {
-        const MAX_AGE: &[u8] = b"max-age=";
-        let Self::Secs(secs) = self else { return b"no-store" };
-        let mut digits = [0; 10];
-        let digits = decimal(secs, &mut digits);
-        let end = MAX_AGE.len() + digits.len();
-        space[..MAX_AGE.len()].copy_from_slice(MAX_AGE);
-        space[MAX_AGE.len()..end].copy_from_slice(digits);
-        &space[..end]
-    }
-}
-
-/// The form in which a response is sent: its parts and its media type.
-#[derive(Clone, Debug)]
-pub(crate) struct ResponseForm {
-    pub(crate) extent: ResponseExtent,
-    pub(crate) media: Media,
-}
-
-impl ResponseForm {
-    /// A whole DNS message.
-    pub(crate) const MESSAGE: Self = Self { extent: ResponseExtent::Whole, media: Media::Message };
-}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Method {
@@ -234,6 +57,8 @@ pub(crate) struct RequestHead {
     target: RequestTarget,
     /// The device identifier of the client, which follows the path of queries.
     word: Option<Box<[u8]>>,
+    /// The parameters of a query for another server, if the request is at such a path.
+    proxied: Option<Box<[u8]>>,
     body: BodyType,
     /// The fields that have occurred.
     seen: SeenFields,
@@ -328,6 +153,7 @@ impl RequestHead {
             FieldName::Path => {
                 self.is_malformed |= value.is_empty() || self.target != RequestTarget::None;
                 (self.target, self.word) = RequestTarget::read(value);
+                self.proxied = parameters_for_proxy(value);
             }
             FieldName::ContentType => self.body = BodyType::read(value),
             FieldName::ContentLength => {
@@ -371,13 +197,23 @@ impl RequestHead {
         !self.is_malformed && !self.seen.has(SeenFields::PSEUDO)
     }
 
-    /// Takes the device identifier of the client.
+    /// Takes the device identifier of the client, or the parameters of a query for another server.
     pub(crate) fn take_word(&mut self) -> Option<Box<[u8]>> {
-        self.word.take()
+        if self.is_proxied() { self.proxied.clone() } else { self.word.take() }
+    }
+
+    /// Reports whether the request has an oblivious query for another server. Any other request is
+    /// read as if it had no parameters for a proxy.
+    fn is_proxied(&self) -> bool {
+        let is_oblivious = self.method == Method::Post && self.body == BodyType::Oblivious;
+        is_oblivious && self.proxied.is_some()
     }
 
     /// Returns the form of the response to the query.
     pub(crate) fn media(&self) -> Media {
+        if self.is_proxied() {
+            return Media::Proxied;
+        }
         match (&self.target, self.method, self.body) {
             (RequestTarget::Json(_), ..) => Media::Json,
             (RequestTarget::Configs, ..) => Media::Configs,
@@ -393,6 +229,10 @@ impl RequestHead {
         } else {
             ResponseExtent::Whole
         };
+        let is_long = self.content_length.is_some_and(|len| len > MAX_MESSAGE);
+        if self.is_proxied() && !is_long {
+            return RequestVerdict::Body;
+        }
         match (self.method, self.target) {
             (_, RequestTarget::TooLong) => RequestVerdict::Reject(Status::LongTarget),
             (_, RequestTarget::None | RequestTarget::Elsewhere) => {
@@ -415,9 +255,7 @@ impl RequestHead {
             (Method::Post, _) if self.body == BodyType::Other => {
                 RequestVerdict::Reject(Status::BadType)
             }
-            (Method::Post, _) if self.content_length.is_some_and(|len| len > MAX_MESSAGE) => {
-                RequestVerdict::Reject(Status::LargeBody)
-            }
+            (Method::Post, _) if is_long => RequestVerdict::Reject(Status::LargeBody),
             (Method::Post, _) => RequestVerdict::Body,
         }
     }
@@ -464,6 +302,17 @@ impl RequestTarget {
     }
 }
 
+/// Returns the parameters of a target, if its path and parameters are those of a query for another
+/// server.
+fn parameters_for_proxy(target: &[u8]) -> Option<Box<[u8]>> {
+    let at =
+        target.iter().position(|octet| *octet == b'?').filter(|_| target.len() <= MAX_TARGET)?;
+    let (path, parameters) = (&target[..at], &target[at + 1..]);
+    let has_target =
+        || parameters.split(|one| *one == b'&').any(|one| one.starts_with(TARGET_HOST));
+    ((path == PATH || path == PROXY_PATH) && has_target()).then(|| parameters.into())
+}
+
 /// Reports whether the rest of a path may be a device identifier.
 fn is_word(octets: &[u8]) -> bool {
     let is_of_word = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
@@ -476,38 +325,9 @@ fn number(value: &[u8]) -> Option<usize> {
     is_digits.then(|| str::from_utf8(value).ok()?.parse().ok().or(Some(usize::MAX)))?
 }
 
-/// Writes a number in decimal digits.
-pub(super) fn decimal(mut value: u32, digits: &mut [u8; 10]) -> &[u8] {
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            return &digits[at..];
-        }
-    }
-}
-
-/// Returns the number of seconds for which a response is fresh: the smallest TTL of its answers or,
-/// without answers, of its SOA record (RFC 8484 §5.1). HTTP caches must not keep errors.
-fn max_age(message: &[u8]) -> u32 {
-    let Ok(view) = MessageView::new(message) else { return 0 };
-    if !matches!(view.header().rcode(), Rcode::NOERROR | Rcode::NXDOMAIN) {
-        return 0;
-    }
-    let section = |section, rtype: Option<Rtype>| {
-        let records = view.section(section).ok()?.map_while(Result::ok);
-        let of_type = records.filter(|one| rtype.is_none_or(|rtype| one.rtype == rtype));
-        of_type.map(|one| one.ttl_secs()).min()
-    };
-    section(RecordSection::Answer, None)
-        .or_else(|| section(RecordSection::Authority, Some(Rtype::SOA)))
-        .unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::form::RequestContent;
     use super::*;
 
     fn check(method: &str, path: &str, fields: &[(FieldName, &str)], expected: RequestVerdict) {
@@ -552,23 +372,16 @@ mod tests {
         for (method, path, body, expected) in [
             ("POST", "/dns-query", oblivious.1, RequestContent::Oblivious),
             ("POST", "/dns-query/word", oblivious.1, RequestContent::Oblivious),
+            ("POST", "/dns-query?targethost=a", oblivious.1, RequestContent::Proxied),
+            ("POST", "/proxy?x&targethost=a&targetpath=/b", oblivious.1, RequestContent::Proxied),
+            ("POST", "/dns-query?targethost=a", "application/dns-message", RequestContent::Query),
+            ("GET", "/dns-query?dns=AAAA&targethost=a", oblivious.1, RequestContent::Query),
             ("POST", "/dns-query", "application/dns-message", RequestContent::Query),
             ("GET", "/dns-query?dns=AAAA", oblivious.1, RequestContent::Query),
             ("GET", "/.well-known/odohconfigs", "", RequestContent::Configs),
         ] {
             assert_eq!(content(method, path, body), expected, "{method} {path} {body}");
         }
-    }
-
-    #[test]
-    fn only_oblivious_responses_are_never_kept() {
-        let written = |media: &Media| {
-            String::from_utf8(media.freshness(b"").write(&mut [0; 18]).to_vec()).unwrap()
-        };
-        assert_eq!(written(&Media::Oblivious(None)), "no-store");
-        assert_eq!(written(&Media::Configs), "max-age=3600");
-        assert_eq!(written(&Media::Message), "max-age=0");
-        assert_eq!(Freshness::Secs(u32::MAX).write(&mut [0; 18]), b"max-age=4294967295");
     }
 
     #[test]
@@ -605,6 +418,9 @@ mod tests {
             ("GET", "/.well-known/odohconfigs/", &[], Status::NotFound),
             ("POST", "/.well-known/odohconfigs", &[message], Status::NotFound),
             ("POST", "/", &[oblivious], Status::NotFound),
+            ("POST", "/proxy", &[oblivious], Status::NotFound),
+            ("POST", "/proxy?targethost=a", &[message], Status::NotFound),
+            ("GET", "/proxy?targethost=a", &[], Status::NotFound),
             ("POST", "/resolve?name=a", &[oblivious], Status::BadRequest),
             ("GET", "/dns-query", &[oblivious], Status::BadRequest),
             ("GET", "/resolve", &[], Status::BadParameters(ParameterFault::NoName)),

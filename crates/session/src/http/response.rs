@@ -1,7 +1,7 @@
 //! The header fields of a response in HTTP/2, without a dynamic table.
 
+use super::form::{Media, REASON_TYPE, Status, decimal};
 use super::hpack;
-use super::request::{Media, REASON_TYPE, Status, decimal};
 
 /// Names in the static table (RFC 7541 Appendix A).
 const STATUS: u8 = 8;

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
+use crate::http::form::{ResponseForm, Status};
 use crate::http::h3::{goaway, response, settings, write_varint};
 use crate::http::h3_ask::request;
-use crate::http::request::{ResponseForm, Status};
 
 /// Number of mutations of each layer in a plain `cargo test`.
 const MUTATIONS: u64 = 1_000;

@@ -11,11 +11,13 @@
 
 #[cfg(not(feature = "odoh"))]
 mod absent;
+mod proxied;
 #[cfg(feature = "odoh")]
 mod target;
 
 #[cfg(not(feature = "odoh"))]
 pub use absent::{ObliviousTarget, ReplySeal};
+pub use proxied::{NamedTarget, ProxyFault, proxied_reply};
 #[cfg(feature = "odoh")]
 pub use target::{ObliviousTarget, ReplySeal};
 
@@ -32,7 +34,8 @@ pub const CONFIGS_SECS: u32 = 3_600;
 /// The path of the configurations, which clients know by convention.
 pub(crate) const CONFIGS_PATH: &[u8] = b"/.well-known/odohconfigs";
 /// The media type of sealed queries and replies (RFC 9230 §10.1).
-pub(crate) const MEDIA_TYPE: &[u8] = b"application/oblivious-dns-message";
+pub const MEDIA_TYPE_OBLIVIOUS: &str = "application/oblivious-dns-message";
+pub(crate) const MEDIA_TYPE: &[u8] = MEDIA_TYPE_OBLIVIOUS.as_bytes();
 
 /// A query that was sealed by its client.
 #[derive(Debug)]

@@ -24,8 +24,8 @@ use super::listener::QuicProtocol;
 use super::service::{Envelope, QuicAnswer, QuicPatience, QuicQuery, QuicRoute, QuicService};
 
 use crate::certificate;
+use crate::http::form::{Media, RequestContent, ResponseForm, Status};
 use crate::http::h3::{self, H3Error};
-use crate::http::request::{Media, RequestContent, ResponseForm, Status};
 use crate::oblivious::OpenedQuery;
 use crate::proof::HandshakeFacts;
 
@@ -473,6 +473,7 @@ impl QuicConnection {
                     self.send(id, Bytes::from(response), turn.now);
                 }
             },
+            RequestContent::Proxied => self.forward(id, query, turn),
             RequestContent::Oblivious => match turn.host.open(query.message) {
                 Ok(OpenedQuery { query: message, seal }) => {
                     let media = Media::Oblivious(Some(Arc::new(seal)));
@@ -488,6 +489,26 @@ impl QuicConnection {
             },
         }
         self.is_behind = !turn.host.has_time();
+    }
+
+    /// Forwards an oblivious query for another server.
+    fn forward(
+        &mut self,
+        id: StreamId,
+        query: CompleteQuery<'_>,
+        turn: &mut Turn<'_, impl QuicService>,
+    ) {
+        let CompleteQuery { message, form, word, .. } = query;
+        let (index, ip) = (id.index() as u32, self.inner.remote_address().ip());
+        let route = QuicRoute { request: index, ..turn.route };
+        match turn.host.forward(route, ip, word.unwrap_or_default(), message) {
+            Ok(()) => {
+                self.active = turn.now;
+                let state = QueryState::Waiting(form);
+                self.requests.push(Request { index, since: turn.now, state });
+            }
+            Err(fault) => self.reject(id, Status::of_proxy(fault), turn.now),
+        }
     }
 
     fn answer(
@@ -523,7 +544,10 @@ impl QuicConnection {
     fn response(&self, reply: &[u8], form: &ResponseForm) -> Option<Vec<u8>> {
         match self.http {
             None => framed(reply),
-            Some(_) => Some(h3::response(Status::Ok, reply, form)),
+            Some(_) => {
+                let (status, reply) = form.media.answered(reply);
+                Some(h3::response(status, reply, form))
+            }
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::arrived::Arrived;
 use super::doq::{DoqQuery, DoqViolation};
+use crate::http::form::{Media, ResponseExtent, Status};
 use crate::http::h3::{H3Asked, H3Error, H3Request};
-use crate::http::request::{Media, ResponseExtent, Status};
 
 /// An incomplete query.
 pub(super) enum IncompleteQuery {

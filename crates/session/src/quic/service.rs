@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::listener::{QuicListener, QuicProtocol};
 use crate::network::ClientNetwork;
-use crate::oblivious::{ObliviousFault, OpenedQuery};
+use crate::oblivious::{ObliviousFault, OpenedQuery, ProxyFault};
 use crate::proof::HandshakeFacts;
 
 /// A datagram of a client.
@@ -155,6 +155,14 @@ pub trait QuicService: QuicHost {
     /// The client is at fault, or this server is no target.
     fn open(&mut self, _: &[u8]) -> Result<OpenedQuery, ObliviousFault> {
         Err(ObliviousFault::NoTarget)
+    }
+    /// Forwards an oblivious query for the server that the parameters name. The reply comes later.
+    /// By default, this server is no proxy.
+    ///
+    /// # Errors
+    /// The query cannot be forwarded.
+    fn forward(&mut self, _: QuicRoute, _: IpAddr, _: &[u8], _: &[u8]) -> Result<(), ProxyFault> {
+        Err(ProxyFault::NoProxy)
     }
     /// Returns the configurations of the target; `None` if this server is no target.
     fn oblivious_configs(&mut self) -> Option<Arc<[u8]>> {

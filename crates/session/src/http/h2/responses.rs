@@ -5,12 +5,12 @@ use std::mem;
 use std::sync::Arc;
 
 use super::{Http2, MAX_BUDGET, MAX_KEPT, MAX_WINDOW, RESET_COST};
+use crate::http::form::{Media, RequestContent, ResponseExtent, Status};
 use crate::http::frames::{
     Code, DATA, END_HEADERS, END_STREAM, FrameHead, HEAD, HEADERS, MAX_PAYLOAD, StreamEnd,
     write_head,
 };
 use crate::http::h2_stream::{OpenStream, StreamState};
-use crate::http::request::{Media, RequestContent, ResponseExtent, Status};
 use crate::http::response::{self, Content};
 use crate::oblivious::ReplySeal;
 
@@ -29,6 +29,10 @@ impl Http2 {
             _ => (self.budget + RESPONSE_REFILL).min(MAX_BUDGET),
         };
         self.replied = self.replied.wrapping_add(1);
+        let (status, message) = media.answered(message);
+        if status != Status::Ok {
+            return self.head(id, status, Content::NONE, StreamEnd::Here);
+        }
         let Some(whole) = media.body(message) else {
             return self.head(id, Status::Refused, Content::NONE, StreamEnd::Here);
         };
