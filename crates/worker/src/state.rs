@@ -4,6 +4,7 @@
 pub mod discoveries;
 pub mod oblivious;
 mod pool_waker;
+pub mod proxied;
 pub mod strangers;
 
 use std::sync::atomic::AtomicBool;
@@ -24,6 +25,7 @@ use crate::upstream_tls::UpstreamPeers;
 use discoveries::Discoveries;
 use oblivious::ObliviousKeys;
 use pool_waker::PoolWaker;
+use proxied::ProxyQueue;
 use strangers::StrangerQueue;
 
 /// The state that all threads share, and that lives as long as the process.
@@ -47,6 +49,8 @@ pub struct Shared {
     pub tls: TlsListeners,
     /// The keys for oblivious queries.
     pub oblivious: ObliviousKeys,
+    /// The oblivious queries for other servers.
+    pub proxied: ProxyQueue,
     /// The upstreams with TLS.
     pub upstream_peers: Arc<UpstreamPeers>,
     /// The results of the discovery of encrypted servers.
@@ -77,6 +81,7 @@ impl Shared {
             mailboxes,
             tls,
             oblivious: ObliviousKeys::default(),
+            proxied: ProxyQueue::default(),
             upstream_peers: Arc::new(upstream_peers),
             discoveries: Discoveries::default(),
             connections: ConnectionCounts::default(),

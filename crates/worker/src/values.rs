@@ -2,6 +2,7 @@
 //!
 //! No part of a worker refers to another part.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use avocet_io::poll::Poller;
@@ -10,7 +11,7 @@ use avocet_nameserver::close::Ended;
 use avocet_nameserver::query::miss::{ReplyRoute, StreamRoute};
 use avocet_nameserver::query::{Client, QueryContext, QueryStep};
 use avocet_nameserver::transfers::TransferRest;
-use avocet_session::oblivious::{ObliviousFault, OpenedQuery};
+use avocet_session::oblivious::{ObliviousFault, OpenedQuery, ProxyFault};
 
 /// One moment on both clocks. The clocks are read once for each turn of the event loop and for each
 /// batch of datagrams.
@@ -99,6 +100,15 @@ pub(crate) trait Answer {
     /// The client is at fault, or this server is no target.
     fn open(&mut self, _: &[u8]) -> Result<OpenedQuery, ObliviousFault> {
         Err(ObliviousFault::NoTarget)
+    }
+
+    /// Forwards an oblivious query of a client for the server that the parameters name. The reply
+    /// comes later, as a [`StreamReply`]. By default, this server is no proxy.
+    ///
+    /// # Errors
+    /// The query cannot be forwarded.
+    fn forward(&mut self, _: StreamRoute, _: IpAddr, _: &[u8], _: &[u8]) -> Result<(), ProxyFault> {
+        Err(ProxyFault::NoProxy)
     }
 
     /// Returns the configurations of the target; `None` if this server is no target.

@@ -257,7 +257,8 @@ impl Worker {
         for _ in 0..MAX_BATCHES {
             let Self { intake, resolution, outbox, time, quic_allowance: allowance, .. } = self;
             let (path, metrics) = (resolution.lend(*time), outbox.metrics());
-            let mut frames = Frames { path, metrics, target: self.target.get(), allowance };
+            let (target, proxied) = (self.target.get(), &self.shared.proxied);
+            let mut frames = Frames { path, metrics, target, proxied, allowance };
             let received = match intake.receive_quic(number, *time, &mut frames) {
                 Ok(received) => received,
                 Err(error) => {
@@ -289,8 +290,9 @@ impl Worker {
         allowance.begin(self.now_us());
         let Self { intake, resolution, outbox, time, .. } = self;
         let (path, metrics) = (resolution.lend(*time), outbox.metrics());
-        let (target, allowance) = (self.target.get(), &mut allowance);
-        serve(intake, *time, &mut Frames { path, metrics, target, allowance });
+        let (target, proxied) = (self.target.get(), &self.shared.proxied);
+        let mut frames = Frames { path, metrics, target, proxied, allowance: &mut allowance };
+        serve(intake, *time, &mut frames);
         self.is_cut_short |= !allowance.begin_share();
         self.submit_misses();
     }
@@ -300,8 +302,9 @@ impl Worker {
         self.quic_allowance.begin(self.now_us());
         let Self { intake, resolution, outbox, time, quic_allowance: allowance, .. } = self;
         let (path, metrics) = (resolution.lend(*time), outbox.metrics());
-        let target = self.target.get();
-        intake.take_datagram(datagram, *time, &mut Frames { path, metrics, target, allowance });
+        let (target, proxied) = (self.target.get(), &self.shared.proxied);
+        let mut frames = Frames { path, metrics, target, proxied, allowance };
+        intake.take_datagram(datagram, *time, &mut frames);
         self.submit_misses();
     }
 

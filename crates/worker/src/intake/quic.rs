@@ -16,7 +16,7 @@ use avocet_io::udp::{Datagram, LateReplies, UdpListener};
 use avocet_nameserver::query::Client;
 use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::miss::{StreamRoute, Way};
-use avocet_session::oblivious::{ObliviousFault, OpenedQuery};
+use avocet_session::oblivious::{ObliviousFault, OpenedQuery, ProxyFault};
 use avocet_session::quic::{
     Admission, Envelope, Newcomer, QuicAnswer, QuicDatagram, QuicHost, QuicPath, QuicPatience,
     QuicProtocol, QuicQuery, QuicRoute, QuicServer, QuicService, Room, Whose,
@@ -158,6 +158,19 @@ impl<A: Answer> QuicService for QuicEntry<'_, '_, A> {
 
     fn open(&mut self, octets: &[u8]) -> Result<OpenedQuery, ObliviousFault> {
         self.turn.answer.open(octets)
+    }
+
+    fn forward(
+        &mut self,
+        route: QuicRoute,
+        ip: IpAddr,
+        parameters: &[u8],
+        octets: &[u8],
+    ) -> Result<(), ProxyFault> {
+        let QuicRoute { slot, generation, request } = route;
+        let slot = slot | QUIC_PLACE;
+        let route = StreamRoute { worker: self.turn.index, slot, generation, request };
+        self.turn.answer.forward(route, ip, parameters, octets)
     }
 
     fn oblivious_configs(&mut self) -> Option<Arc<[u8]>> {

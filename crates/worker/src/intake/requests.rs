@@ -2,6 +2,7 @@
 
 use avocet_nameserver::query::Client;
 use avocet_nameserver::query::asked::Transport;
+use avocet_nameserver::query::miss::Way;
 use avocet_session::http::{Replies, RequestContent};
 use avocet_session::oblivious::{ObliviousFault, OpenedQuery};
 
@@ -29,6 +30,16 @@ pub(super) fn answer<'a>(
                 None
             }
         },
+        RequestContent::Proxied => {
+            let Way::Stream(route) = client.route else { return None };
+            match answer.forward(route, client.ip, replies.parameters(), octets) {
+                Ok(()) => Some(Answered::Later),
+                Err(fault) => {
+                    replies.reject_proxied(fault);
+                    None
+                }
+            }
+        }
         RequestContent::Configs => {
             match answer.oblivious_configs() {
                 Some(configs) => replies.push(&configs),
