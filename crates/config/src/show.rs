@@ -69,7 +69,7 @@ impl Config {
             LogFormat::Json => "json",
         };
         put("web", web::shown(&self.web).into());
-        put("odoh", odoh::shown(self.odoh).into());
+        put("odoh", odoh::shown(&self.odoh).into());
         put("oidc", oidc::shown(self.oidc.as_ref()).into());
         put("log", table([("level", level.into()), ("format", format.into())]).into());
         let directory = self.data.directory.to_string_lossy().into_owned();
