@@ -30,6 +30,7 @@ use avocet_nameserver::metrics::{
 };
 use avocet_nameserver::query::asked::Transport;
 use avocet_worker::state::Shared;
+use avocet_worker::state::proxied::PROXIED;
 
 /// A function that reads a counter of a worker.
 type Count = fn(&WorkerMetrics) -> u64;
@@ -384,6 +385,11 @@ fn connections(metrics: &mut Exposition, shared: &Shared) {
     for (place, reason) in ODOH_REJECTIONS.into_iter().enumerate() {
         let count = total(shared, |worker| worker.odoh_rejections[place].value());
         family.sample(&[("reason", reason)], count);
+    }
+    let help = "Oblivious queries for other servers, by result.";
+    let mut family = metrics.family("avocet_odoh_proxied_total", MetricType::Counter, help);
+    for (result, count) in PROXIED.into_iter().zip(shared.proxied.results()) {
+        family.sample(&[("result", result)], count);
     }
     metrics.counter(
         "avocet_odoh_configs_total",

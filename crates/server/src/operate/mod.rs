@@ -64,7 +64,7 @@ use crate::running::names::{self, ClientNames};
 use crate::running::neighbours::NeighbourWatch;
 use crate::running::networks::NetworkWatch;
 use crate::running::notifier::{self, Notifier};
-use crate::running::oblivious::ObliviousKeeping;
+use crate::running::oblivious::{self, ObliviousKeeping};
 use crate::running::persist::CacheFile;
 use crate::running::pool_watch::PoolWatch;
 use crate::running::reach::{self, Reach};
@@ -357,6 +357,7 @@ impl Operation {
         self.running.reach.close();
         self.running.zone_watch.close();
         self.running.shared.pool_waker.close();
+        self.running.shared.proxied.close();
         self.running.shared.name_server.notices.close();
         updates::close(&self.running);
         self.neighbours.close();
@@ -471,11 +472,11 @@ impl Operation {
         let snapshot = shared.snapshot();
         let fault = self.running.home_ca.look(snapshot.config.home_ca.as_ref(), wall_secs());
         self.running.conditions.set(Condition::HomeCa, fault);
-        let fault = self.running.oblivious.look(shared, wall_secs());
-        self.running.conditions.set(Condition::Odoh, fault);
         if shared.tls.look(&snapshot.config) {
             self.running.reloader.announce_certificates();
         }
+        oblivious::look(&self.running);
+        keepers::odoh_proxy::look(&self.running);
         shown_certificates::look(&self.running);
         self.neighbours.look(&self.running, &self.poller, now);
         self.networks.look(&self.running, now);

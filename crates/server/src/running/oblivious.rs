@@ -10,15 +10,20 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use avocet_config::Config;
 use avocet_control::status::OdohStatus;
+use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::disk;
 use avocet_session::oblivious::{IS_BUILT, ObliviousTarget, SEED_LEN};
 use avocet_worker::state::Shared;
 use data_encoding::HEXLOWER;
 use zeroize::Zeroizing;
+
+use super::Running;
+use super::conditions::Condition;
 
 /// The name of the file.
 pub(crate) const NAME: &str = "odoh.keys";
@@ -41,7 +46,17 @@ pub fn fault_of_odoh(config: &Config) -> Option<&'static str> {
 
 /// The keys of a running server.
 #[derive(Default)]
-pub(crate) struct ObliviousKeeping(Mutex<KeepingState>);
+pub(crate) struct ObliviousKeeping {
+    state: Mutex<KeepingState>,
+    /// Whether the threads of the proxy were started.
+    pub(crate) has_proxy: AtomicBool,
+}
+
+/// Keeps the keys of a running server, and reports the problem with them.
+pub(crate) fn look(running: &Running) {
+    let fault = running.oblivious.look(&running.shared, wall_secs());
+    running.conditions.set(Condition::Odoh, fault);
+}
 
 #[derive(Default)]
 struct KeepingState {
@@ -79,7 +94,7 @@ impl ObliviousKeeping {
     /// keys, if there is one.
     pub(crate) fn look(&self, shared: &Shared, now_secs: u64) -> Option<String> {
         let config = shared.snapshot().config.clone();
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(fault) = fault_of_odoh(&config) {
             return Some(fault.to_owned());
         }
@@ -115,7 +130,7 @@ impl ObliviousKeeping {
     pub(crate) fn shown(&self, shared: &Shared) -> Option<OdohStatus> {
         let target = shared.oblivious.in_force()?;
         let id = target.key_id();
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let created_at = kept.keys.0.first()?.created_secs;
         Some(OdohStatus {
             key_id: HEXLOWER.encode(id.get(..SHOWN_LEN).unwrap_or(id)),
