@@ -288,6 +288,78 @@ fn only_a_target_has_configurations_and_its_key_survives_a_restart() {
     server.stop();
 }
 
+const NAMED: [&str; 2] =
+    [include_str!("certificates/named.pem"), include_str!("certificates/named.key")];
+
+#[test]
+fn a_proxy_forwards_only_to_its_targets() {
+    if !is_here("curl") {
+        return;
+    }
+    let target = Target::new("[odoh]\ntarget = true\n");
+    for (name, text) in [("one.pem", NAMED[0]), ("one.key", NAMED[1])] {
+        fs::write(target.site.directory.join(name), text).unwrap();
+    }
+    let server = target.site.start();
+    let client = target.client();
+    let port = target.https.port();
+    let proxy = Target::new(&format!(
+        "[odoh]\nproxy-targets = [\"ns1.example@127.0.0.1:{port}\", \"inside.example:{port}\"]\n\
+         [[record]]\nname = \"inside.example\"\ntype = \"A\"\nvalues = [\"127.0.0.1\"]\n"
+    ));
+    let mut command = proxy.site.serve();
+    command.env("SSL_CERT_FILE", target.site.directory.join("one.pem"));
+    let forwarding = Server::start(command);
+    let file = proxy.site.directory.join("body");
+    let data = format!("@{}", file.display());
+    let send = |version: &str, path: &str, body: &[u8]| {
+        fs::write(&file, body).unwrap();
+        proxy.request(version, &["-H", TYPE, "--data-binary", &data], path)
+    };
+    let to = |host: &str, path: &str| format!("?targethost={host}:{port}&targetpath={path}");
+    let known = to("NS1.example", "%2Fdns-query");
+    for version in ["--http1.1", "--http2"] {
+        for path in ["/dns-query", "/proxy"] {
+            let sealed = client.seal(&query("www.example"));
+            let (head, body) = send(version, &format!("{path}{known}"), &sealed.octets);
+            assert!(head.contains(" 200") && head.contains(TYPE), "{version} {path}: {head}");
+            assert!(head.contains("cache-control: no-store\r\n"), "{head}");
+            assert!(sealed.open(&body).ends_with(&ADDRESS));
+        }
+        let sealed = client.seal(&query("www.example")).octets;
+        let mut unknown = sealed.clone();
+        unknown[3] ^= 1;
+        for (path, body, status) in [
+            (format!("/dns-query{known}"), &unknown, " 401"),
+            (format!("/dns-query{}", to("ns1.example", "/other")), &sealed, " 404"),
+            (format!("/dns-query{}", to("other.example", "/dns-query")), &sealed, " 403"),
+            (format!("/dns-query{}", to("127.0.0.1", "/dns-query")), &sealed, " 403"),
+            ("/dns-query?targethost=ns1.example&targetpath=/q".to_owned(), &sealed, " 403"),
+            (format!("/dns-query{}", to("ns1.example", "dns-query")), &sealed, " 400"),
+            // The name has a private address, and the configuration does not have this address.
+            (format!("/dns-query{}", to("inside.example", "/dns-query")), &sealed, " 502"),
+            // A proxy is not a target by itself.
+            ("/dns-query".to_owned(), &sealed, " 415"),
+        ] {
+            let (head, _) = send(version, &path, body);
+            let first = head.lines().next().unwrap_or_default();
+            assert!(first.contains(status), "{version} {path}: {head}");
+        }
+    }
+    let result = |result: &str| {
+        proxy.site.metric(&format!("avocet_odoh_proxied_total{{result=\"{result}\"}}"))
+    };
+    let results = ["answered", "rejected", "failed", "foreign", "busy"].map(result);
+    assert_eq!(results, [4.0, 4.0, 2.0, 6.0, 0.0]);
+    assert_eq!(target.rejected("unknown-key"), 2.0);
+    let queries = "avocet_queries_total{transport=\"odoh\"}";
+    assert_eq!([target.site.metric(queries), proxy.site.metric(queries)], [4.0, 0.0]);
+    server.stop();
+    let (head, _) = send("--http2", &format!("/dns-query{known}"), b"x");
+    assert!(head.contains(" 502"), "{head}");
+    forwarding.stop();
+}
+
 /// Sends a body over HTTP/3 by the library aioquic, and prints status and body in hexadecimal form.
 const POST: &str = "
 import asyncio, ssl, sys
