@@ -1375,6 +1375,7 @@ export const de: Texts = {
       dnstap: 'dnstap',
       otlp: 'Export von Traces',
       log: 'Log des Servers',
+      odoh: 'Oblivious DNS',
       oidc: 'Anmeldung per Anbieter',
       policy: 'Blockieren',
       'query-log': 'Anfrageprotokoll',

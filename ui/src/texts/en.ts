@@ -1387,6 +1387,7 @@ export const en = {
       dnstap: 'dnstap',
       otlp: 'Export of traces',
       log: 'Log of the server',
+      odoh: 'Oblivious DNS',
       oidc: 'Log-in by a provider',
       policy: 'Blocking',
       'query-log': 'Query log',

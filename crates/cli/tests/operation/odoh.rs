@@ -401,9 +401,18 @@ asyncio.run(main(*sys.argv[1:]))
 ";
 
 #[test]
-fn a_target_answers_oblivious_queries_over_http3() {
-    let target = Target::new("[odoh]\ntarget = true\n");
-    let server = target.site.start();
+fn a_target_and_a_proxy_answer_oblivious_queries_over_http3() {
+    let target = Target::new("");
+    for (name, text) in [("one.pem", NAMED[0]), ("one.key", NAMED[1])] {
+        fs::write(target.site.directory.join(name), text).unwrap();
+    }
+    let https = target.https;
+    target.configure(&format!(
+        "[odoh]\ntarget = true\nproxy-targets = [\"ns1.example@{https}\"]\n"
+    ));
+    let mut command = target.site.serve();
+    command.env("SSL_CERT_FILE", target.site.directory.join("one.pem"));
+    let server = Server::start(command);
     let (ip, port) = (target.https.ip().to_string(), target.https.port().to_string());
     let send = |path: &str, body: &[u8]| {
         let words = ["-c", POST, &ip, &port, path, &hex(body)];
@@ -416,9 +425,10 @@ fn a_target_answers_oblivious_queries_over_http3() {
     let body = |text: &str| octets(text.lines().last().unwrap_or_default());
     assert!(configs.contains(":status: 200\n"), "{configs}");
     let client = Client::of(&body(&configs));
-    for _ in 0..2 {
+    let to = |host: &str| format!("/proxy?targethost={host}:{port}&targetpath=/dns-query");
+    for path in ["/dns-query", "/dns-query", &to("ns1.example")] {
         let sealed = client.seal(&query("www.example"));
-        let text = send("/dns-query", &sealed.octets).unwrap();
+        let text = send(path, &sealed.octets).unwrap();
         assert!(text.contains(TYPE) && text.contains("cache-control: no-store\n"), "{text}");
         assert!(sealed.open(&body(&text)).ends_with(&ADDRESS));
     }
@@ -430,6 +440,8 @@ fn a_target_answers_oblivious_queries_over_http3() {
     for (path, body, status) in [
         ("/dns-query", &altered[..], ":status: 400\n"),
         ("/dns-query", &unknown, ":status: 401\n"),
+        (&to("ns1.example"), &unknown, ":status: 401\n"),
+        (&to("other.example"), &unknown, ":status: 403\n"),
         (CONFIGS, b"x", ":status: 404\n"),
     ] {
         let text = send(path, body).unwrap();
