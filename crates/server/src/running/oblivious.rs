@@ -119,10 +119,11 @@ impl ObliviousKeeping {
             kept.keys.push(seed, now_secs);
             kept.write_due = Some(now_secs);
         }
+        // A key that clients know must survive a crash.
+        kept.save(&path, now_secs);
         if is_first || is_due {
             shared.oblivious.put(kept.keys.target());
         }
-        kept.save(&path, now_secs);
         kept.fault.clone()
     }
 
