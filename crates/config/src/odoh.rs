@@ -145,7 +145,34 @@ pub(super) fn shown(odoh: &OdohConfig) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::Config;
+
+    #[test]
+    fn settings_without_effect_and_wrong_targets_are_reported() {
+        let read = |text: &str| Config::from_text(None, text, &BTreeMap::new());
+        let https = "[server]\nlisten = [\"127.0.0.1:53\", \"https://127.0.0.1:443\"]\n\
+                     [[certificate]]\ncert = \"a.pem\"\nkey = \"a.key\"\n";
+        for (text, doubts) in [
+            ("[odoh]\ntarget = true".to_owned(), 1),
+            ("[odoh]\nproxy-targets = [\"a.example\"]".to_owned(), 1),
+            ("[odoh]\ntarget = false\nproxy-targets = []".to_owned(), 0),
+            (format!("{https}[odoh]\ntarget = true"), 0),
+        ] {
+            assert_eq!(read(&text).unwrap().doubts.len(), doubts, "{text}");
+        }
+        let many: Vec<_> = (0..=MAX_TARGETS).map(|at| format!("\"a{at}\"")).collect();
+        for (targets, error) in [
+            ("\"https://a\"", "is no target; write"),
+            ("\"a:443\", \"A\"", "duplicate target \"A\""),
+            (&many.join(","), "more than 64 targets"),
+        ] {
+            let errors = read(&format!("[odoh]\nproxy-targets = [{targets}]")).unwrap_err();
+            assert!(errors.to_string().contains(error), "{errors}");
+        }
+    }
 
     #[test]
     fn targets_of_the_proxy_are_host_names_with_port_and_address() {

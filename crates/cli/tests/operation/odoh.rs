@@ -407,9 +407,8 @@ fn a_target_and_a_proxy_answer_oblivious_queries_over_http3() {
         fs::write(target.site.directory.join(name), text).unwrap();
     }
     let https = target.https;
-    target.configure(&format!(
-        "[odoh]\ntarget = true\nproxy-targets = [\"ns1.example@{https}\"]\n"
-    ));
+    target
+        .configure(&format!("[odoh]\ntarget = true\nproxy-targets = [\"ns1.example@{https}\"]\n"));
     let mut command = target.site.serve();
     command.env("SSL_CERT_FILE", target.site.directory.join("one.pem"));
     let server = Server::start(command);
