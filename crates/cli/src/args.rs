@@ -446,8 +446,8 @@ fn token_lifetime(text: &str) -> Result<Duration, CommandError> {
 }
 
 fn transport(word: &str) -> Result<LogTransport, CommandError> {
-    use LogTransport::{Https, Quic, Tcp, Tls, Udp};
-    let found = [Udp, Tcp, Tls, Https, Quic].into_iter().find(|one| one.text() == word);
+    use LogTransport::{Https, Odoh, Quic, Tcp, Tls, Udp};
+    let found = [Udp, Tcp, Tls, Https, Quic, Odoh].into_iter().find(|one| one.text() == word);
     found.ok_or_else(|| CommandError::UnknownTransport(word.to_owned()))
 }
 
@@ -486,7 +486,8 @@ pub(crate) struct WhyArgs {
     /// Name of the listener at which the query arrives [default: an address of [server]]
     #[arg(long, value_name = "NAME")]
     pub(crate) listener: Option<String>,
-    /// Transport of the query: udp, tcp, tls, https or quic [default: that of the listener]
+    /// Transport of the query: udp, tcp, tls, https, quic or odoh [default: that of the
+    /// listener]
     #[arg(long, value_name = "TRANSPORT", value_parser = transport)]
     pub(crate) transport: Option<LogTransport>,
     /// Time for rules with schedules, as "2026-11-22 21:30" in the time zone of the policy or in

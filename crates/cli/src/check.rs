@@ -97,7 +97,9 @@ fn fault_of_files(config: &Config) -> Option<String> {
     let upstream = || avocet_server::fault_of_upstreams(config);
     let refused = |fault: CertificateFault| (!fault.is_of_permission()).then_some(fault);
     let provider = || avocet_server::fault_of_providers(config);
+    let odoh = || avocet_server::fault_of_odoh(config).map(str::to_owned);
     geo.or_else(provider)
+        .or_else(odoh)
         .or_else(|| {
             certificate().and_then(refused).map(|fault| format!("[[certificate]]: {fault}"))
         })

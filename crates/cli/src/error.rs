@@ -154,7 +154,7 @@ pub(crate) enum CommandError {
     #[error("expected a time of at most five years, such as \"12h\", \"90d\" or \"104w\"")]
     TokenLifetime,
     /// The word names no transport.
-    #[error("{0:?} is not a transport; expected udp, tcp, tls, https or quic")]
+    #[error("{0:?} is not a transport; expected udp, tcp, tls, https, quic or odoh")]
     UnknownTransport(String),
     /// The word names no scope. Holds all scopes.
     #[error("expected one of {0}")]

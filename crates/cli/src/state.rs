@@ -4,7 +4,8 @@ use avocet_control::certificates::{AuthorityStatus, CertificateStatus, RenewalSt
 use avocet_control::lists::ListStatus;
 use avocet_control::reload::Reloaded;
 use avocet_control::status::{
-    AuthorityQueries, DiscoveryStatus, QueryCounts, ServerStatus, TransportQueries, UpstreamStatus,
+    AuthorityQueries, DiscoveryStatus, OdohStatus, QueryCounts, ServerStatus, TransportQueries,
+    UpstreamStatus,
 };
 use avocet_nameserver::clock::wall_secs;
 
@@ -29,8 +30,15 @@ pub(crate) fn text(status: &ServerStatus) -> String {
     lines.extend(status.authorities.iter().map(authorities_text));
     lines.extend(status.zones.iter().map(zone_text));
     lines.extend(status.certificates.iter().map(certificate_text));
+    lines.extend(status.odoh.iter().map(odoh_text));
     lines.extend(status.warnings.iter().map(|warning| format!("warning: {warning}")));
     lines.join("\n")
+}
+
+fn odoh_text(odoh: &OdohStatus) -> String {
+    let OdohStatus { key_id, created_at, next_at } = odoh;
+    let (created, next) = (ago(Some(*created_at)), left(*next_at));
+    format!("answers oblivious queries: key {key_id}, drawn {created}, replaced in {next}")
 }
 
 fn queries_text(queries: &QueryCounts) -> String {

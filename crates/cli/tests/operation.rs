@@ -90,6 +90,9 @@ mod lists;
 mod made_records;
 #[path = "operation/namespace.rs"]
 mod namespace;
+#[cfg(feature = "odoh")]
+#[path = "operation/odoh.rs"]
+mod odoh;
 #[path = "operation/oidc.rs"]
 mod oidc;
 #[path = "operation/otlp.rs"]

@@ -55,6 +55,7 @@ mod loops;
 mod lost_keys;
 pub mod name;
 mod named_file;
+pub mod odoh;
 pub mod oidc;
 pub mod otlp;
 mod otlp_spec;
@@ -112,7 +113,7 @@ use ports::AvoidPorts;
 use query_log::QueryLogConfig;
 use recurse::{LocalRootSource, Mode};
 pub use schema::json_schema;
-pub use source::{ConfigError, ConfigErrors, MAX_FILE};
+pub use source::{ConfigError, ConfigErrors, MAX_CONFIG_FILE};
 use upstream_tls::{AnnouncedH3, HttpsMethod, UpstreamTls};
 
 /// Maximum number of responses per second of `[rate-limit]`, for which the counters of the limit
@@ -187,6 +188,8 @@ pub struct Config {
     pub web: web::WebConfig,
     /// `[oidc]`; `None` without an issuer.
     pub oidc: Option<oidc::OidcConfig>,
+    /// `[odoh]`.
+    pub odoh: odoh::OdohConfig,
     /// `[query-log]`.
     pub query_log: QueryLogConfig,
     /// `[dnstap]`.

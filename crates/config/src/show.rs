@@ -14,8 +14,8 @@ use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, Listen,
     ListenerConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig,
     ServerConfig, Strategy, Upstream, acme, certificate, client_certificate, dnstap, home_ca,
-    introduction, key, oidc, otlp, pool, query_log, show_policy, signing, upstream_proof, web,
-    zone,
+    introduction, key, odoh, oidc, otlp, pool, query_log, show_policy, signing, upstream_proof,
+    web, zone,
 };
 
 impl Config {
@@ -69,6 +69,7 @@ impl Config {
             LogFormat::Json => "json",
         };
         put("web", web::shown(&self.web).into());
+        put("odoh", odoh::shown(&self.odoh).into());
         put("oidc", oidc::shown(self.oidc.as_ref()).into());
         put("log", table([("level", level.into()), ("format", format.into())]).into());
         let directory = self.data.directory.to_string_lossy().into_owned();

@@ -62,7 +62,7 @@ impl fmt::Display for ConfigErrors {
 impl std::error::Error for ConfigErrors {}
 
 /// Maximum number of octets of a configuration file.
-pub const MAX_FILE: u64 = 1 << 30;
+pub const MAX_CONFIG_FILE: u64 = 1 << 30;
 
 /// Returns the octets of the configuration file at `path`. A running server reads the file again
 /// when it changes, so a pipe, which might never get a writer, must not block it.
@@ -70,7 +70,7 @@ pub const MAX_FILE: u64 = 1 << 30;
 /// # Errors
 /// The file cannot be read, is not a regular file, or is larger than 1 GiB.
 pub(super) fn read_octets(path: &Path) -> io::Result<Vec<u8>> {
-    read_regular(path, MAX_FILE)
+    read_regular(path, MAX_CONFIG_FILE)
 }
 
 /// Returns the text of the file at `path`.

@@ -19,6 +19,7 @@ use super::forward::RuleZone;
 use super::home_ca::HomeCaSpec;
 use super::listen::Listen;
 use super::name::Name;
+use super::odoh::OdohSpec;
 use super::otlp_spec::{OtlpSpec, TraceSpec};
 use super::outcome::KindDays;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
@@ -104,6 +105,8 @@ pub(super) struct Spec {
     pub(super) web: WebSpec,
     /// Log-in by an OpenID Connect provider.
     pub(super) oidc: OidcSpec,
+    /// Oblivious DNS over HTTPS (RFC 9230).
+    pub(super) odoh: OdohSpec,
     /// The log of queries.
     pub(super) query_log: QueryLogSpec,
     /// Replies as dnstap messages.

@@ -33,9 +33,9 @@ use super::spec::{
 };
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, ForwardConfig, LogConfig,
-    LogFormat, LogLevel, RateLimitConfig, RevisionsConfig, ServeStaleConfig, ServerConfig,
-    TcpConfig, client_certificate, dns64, dnstap, forward, key, listener, oidc, otlp, policy, pool,
-    ports, record, setting::SettingFault, signing, web, zone, zone_view,
+    LogFormat, LogLevel, Protocol, RateLimitConfig, RevisionsConfig, ServeStaleConfig,
+    ServerConfig, TcpConfig, client_certificate, dns64, dnstap, forward, key, listener, odoh, oidc,
+    otlp, policy, pool, ports, record, setting::SettingFault, signing, web, zone, zone_view,
 };
 
 /// Maximum number of workers.
@@ -99,6 +99,7 @@ pub(super) fn validate(parsed: Parsed, directory: &Path) -> (NamedFiles, Validat
         stubs,
         dnssec: recurse::dnssec(spec.dnssec, &mut check),
         dns64,
+        odoh: odoh::odoh(spec.odoh, protocols(&server), &mut check),
         server,
         cache: cache(spec.cache, &mut check),
         zones: zone::with_pools(zones, &pools),
@@ -120,6 +121,11 @@ pub(super) fn validate(parsed: Parsed, directory: &Path) -> (NamedFiles, Validat
     };
     let (files, found) = check.finish();
     (files, found.map(|doubts| (config, doubts)))
+}
+
+/// Returns the protocols of the addresses of a server.
+fn protocols(server: &ServerConfig) -> impl Iterator<Item = Protocol> {
+    server.open_addresses().into_iter().map(|one| one.protocol)
 }
 
 /// Takes the settings of responses from the table of the resolver. They override those of

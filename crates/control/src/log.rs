@@ -113,6 +113,8 @@ words! {
         Https = "https",
         /// QUIC.
         Quic = "quic",
+        /// HTTPS, through a proxy that cannot read the query.
+        Odoh = "odoh",
     }
 }
 

@@ -53,6 +53,9 @@ pub struct ServerStatus {
     /// The certificates that clients are shown.
     #[serde(default)]
     pub certificates: Vec<CertificateStatus>,
+    /// The target of Oblivious DNS over HTTPS; none if the server is no target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub odoh: Option<OdohStatus>,
     /// The backup that the next start puts in place, if one waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_restore: Option<WaitingRestore>,
@@ -99,6 +102,19 @@ pub struct TransportQueries {
     pub transport: LogTransport,
     /// The number of queries since the start.
     pub queries: u64,
+}
+
+/// The target of Oblivious DNS over HTTPS (RFC 9230).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct OdohStatus {
+    /// The first octets of the ID of the present key, in hexadecimal form.
+    pub key_id: String,
+    /// The Unix second at which the key was created.
+    pub created_at: u64,
+    /// The Unix second at which the next key replaces it. The server accepts the key for a day
+    /// after that.
+    pub next_at: u64,
 }
 
 /// An upstream of forwarding rules.

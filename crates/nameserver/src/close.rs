@@ -85,9 +85,12 @@ pub fn close<'q>(
             cx.count_note(decision);
             let delivery = match decision.transport {
                 Transport::Udp => limited(cx, metrics, outgoing, || *ended().ip, out),
-                Transport::Tcp | Transport::Tls | Transport::Https | Transport::Quic => {
-                    Delivery::Message(outgoing.len)
-                }
+                // The connection proves the address of the client.
+                Transport::Tcp
+                | Transport::Tls
+                | Transport::Https
+                | Transport::Quic
+                | Transport::Odoh => Delivery::Message(outgoing.len),
             };
             if cx.state.is_recording {
                 cx.log(decision, &ended(), delivery.sent(out));

@@ -85,6 +85,11 @@ pub const EARLY_TRANSPORTS: [&str; 2] = ["tls", "quic"];
 /// The reasons why HTTP ends a connection: a violation of the protocol, or an exceeded limit.
 pub const HTTPS_ENDS: [&str; 2] = ["protocol", "excess"];
 
+/// The reasons why the target of Oblivious DNS over HTTPS rejects a query, in the order of
+/// `ObliviousFault` of the crate `session`.
+pub const ODOH_REJECTIONS: [&str; 5] =
+    ["malformed", "unknown-key", "undecipherable", "not-a-query", "too-long"];
+
 /// The results of QUIC handshakes: complete, failed, and retried with a proof of the client's
 /// address.
 pub const QUIC_HANDSHAKES: [&str; 3] = ["complete", "failed", "retry"];
@@ -141,6 +146,10 @@ pub struct WorkerMetrics {
     pub https_ends: [Counter; HTTPS_ENDS.len()],
     /// TLS handshakes by result, in the order of [`HANDSHAKES`].
     pub tls_handshakes: [Counter; HANDSHAKES.len()],
+    /// Oblivious queries that were rejected, in the order of [`ODOH_REJECTIONS`].
+    pub odoh_rejections: [Counter; ODOH_REJECTIONS.len()],
+    /// Responses with the configurations of the target.
+    pub odoh_configs: Counter,
     /// Open QUIC connections, including those with an incomplete handshake.
     pub quic_open: Counter,
     /// QUIC handshakes by result, in the order of [`QUIC_HANDSHAKES`].

@@ -48,6 +48,6 @@ pub use running::geo::geo_file;
 pub use running::networks::own_networks;
 pub use running::ports::own_reserved_ports;
 pub use running::zones::fault_of_providers;
-pub use running::{OperationError, fault_of_certificate, fault_of_neighbours};
+pub use running::{OperationError, fault_of_certificate, fault_of_neighbours, fault_of_odoh};
 pub use serve::{Start, StartError, run};
 pub use trust::negative::MAX_LIFETIME_SECS;

@@ -11,8 +11,9 @@
 //! [`challenge`] adds those for an ACME authority. [`early`] decides which queries are answered
 //! before the end of a handshake. [`proof`] reads what the certificate of a client proves,
 //! [`trust`] decides which servers a client accepts, and [`validity`] reads when a certificate
-//! expires. [`network`] has the networks by which connections are counted. The caller passes any
-//! [`Read`](std::io::Read) and [`Write`](std::io::Write); nothing here waits or opens a socket.
+//! expires. [`network`] has the networks by which connections are counted, and [`oblivious`]
+//! decrypts oblivious queries (RFC 9230). The caller passes any [`Read`](std::io::Read) and
+//! [`Write`](std::io::Write); nothing here waits or opens a socket.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ pub mod http;
 #[cfg(any(test, fuzzing))]
 pub mod layers;
 pub mod network;
+pub mod oblivious;
 pub mod proof;
 pub mod quic;
 pub mod session;

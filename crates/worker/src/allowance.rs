@@ -77,6 +77,14 @@ impl Allowance {
         self.until_reading = self.stride;
     }
 
+    /// Counts work that may take much longer than a query, and that ends at this time.
+    pub(super) fn note_costly(&mut self, now_us: u64) {
+        if !self.has_ended {
+            self.take(now_us);
+            (self.stride, self.until_reading) = (1, 1);
+        }
+    }
+
     /// Deducts the time since the last reading of the clock, and returns it.
     pub(super) fn take(&mut self, now_us: u64) -> u64 {
         let took_us = now_us.saturating_sub(self.read_us);
@@ -127,6 +135,18 @@ mod tests {
         let cheap_first = [vec![1; 15], vec![5_000; 30]].concat();
         let (answered, _) = answered(&cheap_first);
         assert!((16..=15 + MAX_STRIDE as usize).contains(&answered), "{answered}");
+    }
+
+    #[test]
+    fn costly_work_behind_cheap_queries_counts_at_once() {
+        let mut allowance = Allowance::default();
+        allowance.begin(0);
+        assert!(allowance.begin_share());
+        (1..=15).for_each(|now_us| allowance.note(|| now_us));
+        allowance.note_costly(1_016);
+        assert!(!allowance.has_time());
+        allowance.note(|| 2_016);
+        assert!(!allowance.begin_share(), "the next query is measured too");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! and reports.
 
 pub mod discoveries;
+pub mod oblivious;
 mod pool_waker;
+pub mod proxied;
 pub mod strangers;
 
 use std::sync::atomic::AtomicBool;
@@ -21,7 +23,9 @@ use crate::mailbox::Mailbox;
 use crate::resolver_report::ResolverReport;
 use crate::upstream_tls::UpstreamPeers;
 use discoveries::Discoveries;
+use oblivious::ObliviousKeys;
 use pool_waker::PoolWaker;
+use proxied::ProxyQueue;
 use strangers::StrangerQueue;
 
 /// The state that all threads share, and that lives as long as the process.
@@ -43,6 +47,10 @@ pub struct Shared {
     pub quiet: Vec<AtomicBool>,
     /// The certificates that clients with TLS see.
     pub tls: TlsListeners,
+    /// The keys for oblivious queries.
+    pub oblivious: ObliviousKeys,
+    /// The oblivious queries for other servers.
+    pub proxied: ProxyQueue,
     /// The upstreams with TLS.
     pub upstream_peers: Arc<UpstreamPeers>,
     /// The results of the discovery of encrypted servers.
@@ -72,6 +80,8 @@ impl Shared {
             quiet: mailboxes.iter().map(|_| AtomicBool::new(false)).collect(),
             mailboxes,
             tls,
+            oblivious: ObliviousKeys::default(),
+            proxied: ProxyQueue::default(),
             upstream_peers: Arc::new(upstream_peers),
             discoveries: Discoveries::default(),
             connections: ConnectionCounts::default(),

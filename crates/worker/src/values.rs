@@ -2,12 +2,16 @@
 //!
 //! No part of a worker refers to another part.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+
 use avocet_io::poll::Poller;
 use avocet_nameserver::clock::{Clock, Moment};
 use avocet_nameserver::close::Ended;
 use avocet_nameserver::query::miss::{ReplyRoute, StreamRoute};
 use avocet_nameserver::query::{Client, QueryContext, QueryStep};
 use avocet_nameserver::transfers::TransferRest;
+use avocet_session::oblivious::{ObliviousFault, OpenedQuery, ProxyFault};
 
 /// One moment on both clocks. The clocks are read once for each turn of the event loop and for each
 /// batch of datagrams.
@@ -89,6 +93,28 @@ pub(crate) enum Answered<'r> {
 pub(crate) trait Answer {
     /// Answers the query in `octets` from this client.
     fn answer(&mut self, octets: &[u8], client: &Client<'_>) -> Answered<'_>;
+
+    /// Decrypts an oblivious query (RFC 9230). By default, this server is no target.
+    ///
+    /// # Errors
+    /// The client is at fault, or this server is no target.
+    fn open(&mut self, _: &[u8]) -> Result<OpenedQuery, ObliviousFault> {
+        Err(ObliviousFault::NoTarget)
+    }
+
+    /// Forwards an oblivious query of a client for the server that the parameters name. The reply
+    /// comes later, as a [`StreamReply`]. By default, this server is no proxy.
+    ///
+    /// # Errors
+    /// The query cannot be forwarded.
+    fn forward(&mut self, _: StreamRoute, _: IpAddr, _: &[u8], _: &[u8]) -> Result<(), ProxyFault> {
+        Err(ProxyFault::NoProxy)
+    }
+
+    /// Returns the configurations of the target; `None` if this server is no target.
+    fn oblivious_configs(&mut self) -> Option<Arc<[u8]>> {
+        None
+    }
 
     /// Begins the share of time for the next connection. Returns `false` if no time is left in this
     /// turn of the event loop. The queries of the connection then wait for the next turn.

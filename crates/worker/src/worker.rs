@@ -23,6 +23,7 @@ use crate::outbox::Outbox;
 use crate::resolution::{QueryPath, Resolution};
 use crate::setup::{Listeners, Setup, WorkerRings};
 use crate::state::Shared;
+use crate::state::oblivious::KnownTarget;
 use crate::token::Token;
 use crate::values::{Deliver, LateStep, StreamReply, Time, WorkerTurn};
 
@@ -61,6 +62,7 @@ pub(crate) struct Worker {
     outbox: Outbox,
     time: Time,
     quic_allowance: Allowance,
+    target: KnownTarget,
     /// Whether this turn of the event loop left queries for the next turn.
     is_cut_short: bool,
     busy: Busy,
@@ -111,6 +113,7 @@ impl Worker {
             time: Time::read(&shared.name_server.clock),
             poller,
             quic_allowance: Allowance::default(),
+            target: KnownTarget::default(),
             is_cut_short: false,
             busy: Busy::default(),
             load: LoadSamples::default(),
@@ -193,6 +196,7 @@ impl Worker {
         crate::fault::planted(&crate::fault::IN_TURN);
         self.time = Time::read(&self.shared.name_server.clock);
         self.quic_allowance.renew();
+        self.target.follow(&self.shared.oblivious);
         self.resolution.begin_turn(self.time);
     }
 
@@ -253,7 +257,8 @@ impl Worker {
         for _ in 0..MAX_BATCHES {
             let Self { intake, resolution, outbox, time, quic_allowance: allowance, .. } = self;
             let (path, metrics) = (resolution.lend(*time), outbox.metrics());
-            let mut frames = Frames { path, metrics, allowance };
+            let (target, proxied) = (self.target.get(), &self.shared.proxied);
+            let mut frames = Frames { path, metrics, target, proxied, allowance };
             let received = match intake.receive_quic(number, *time, &mut frames) {
                 Ok(received) => received,
                 Err(error) => {
@@ -285,7 +290,9 @@ impl Worker {
         allowance.begin(self.now_us());
         let Self { intake, resolution, outbox, time, .. } = self;
         let (path, metrics) = (resolution.lend(*time), outbox.metrics());
-        serve(intake, *time, &mut Frames { path, metrics, allowance: &mut allowance });
+        let (target, proxied) = (self.target.get(), &self.shared.proxied);
+        let mut frames = Frames { path, metrics, target, proxied, allowance: &mut allowance };
+        serve(intake, *time, &mut frames);
         self.is_cut_short |= !allowance.begin_share();
         self.submit_misses();
     }
@@ -295,7 +302,9 @@ impl Worker {
         self.quic_allowance.begin(self.now_us());
         let Self { intake, resolution, outbox, time, quic_allowance: allowance, .. } = self;
         let (path, metrics) = (resolution.lend(*time), outbox.metrics());
-        intake.take_datagram(datagram, *time, &mut Frames { path, metrics, allowance });
+        let (target, proxied) = (self.target.get(), &self.shared.proxied);
+        let mut frames = Frames { path, metrics, target, proxied, allowance };
+        intake.take_datagram(datagram, *time, &mut frames);
         self.submit_misses();
     }
 

@@ -1000,7 +1000,7 @@ export const de: Texts = {
     addresses: 'Adressen',
     connections: 'Verbindungen',
     share: 'Anfragen',
-    names: { udp: 'UDP', tcp: 'TCP', tls: 'TLS', https: 'HTTPS', quic: 'QUIC' },
+    names: { udp: 'UDP', tcp: 'TCP', tls: 'TLS', https: 'HTTPS', quic: 'QUIC', odoh: 'ODoH' },
     notServed: 'nicht angeboten',
     handshakes: (name, all, failed) =>
       `Handshakes von ${name}: ${all}, davon ${failed} gescheitert.`,
@@ -1375,6 +1375,7 @@ export const de: Texts = {
       dnstap: 'dnstap',
       otlp: 'Export von Traces',
       log: 'Log des Servers',
+      odoh: 'Oblivious DNS',
       oidc: 'Anmeldung per Anbieter',
       policy: 'Blockieren',
       'query-log': 'Anfrageprotokoll',

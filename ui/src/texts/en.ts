@@ -1012,7 +1012,7 @@ export const en = {
     addresses: 'Addresses',
     connections: 'Connections',
     share: 'Queries',
-    names: { udp: 'UDP', tcp: 'TCP', tls: 'TLS', https: 'HTTPS', quic: 'QUIC' },
+    names: { udp: 'UDP', tcp: 'TCP', tls: 'TLS', https: 'HTTPS', quic: 'QUIC', odoh: 'ODoH' },
     notServed: 'not served',
     handshakes: (name: string, all: string, failed: string) =>
       `Handshakes of ${name}: ${all}, ${failed} of them failed.`,
@@ -1387,6 +1387,7 @@ export const en = {
       dnstap: 'dnstap',
       otlp: 'Export of traces',
       log: 'Log of the server',
+      odoh: 'Oblivious DNS',
       oidc: 'Log-in by a provider',
       policy: 'Blocking',
       'query-log': 'Query log',

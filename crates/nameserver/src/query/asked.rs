@@ -26,11 +26,13 @@ pub enum Transport {
     Https = 3,
     /// QUIC streams (RFC 9250).
     Quic = 4,
+    /// HTTP over TLS streams, through a proxy that cannot read the query (RFC 9230).
+    Odoh = 5,
 }
 
 impl Transport {
     /// Number of transports.
-    pub const COUNT: usize = 5;
+    pub const COUNT: usize = 6;
 
     /// Returns the name used in metrics, in the query log and in rules.
     #[must_use]
@@ -41,11 +43,13 @@ impl Transport {
             Self::Tls => "tls",
             Self::Https => "https",
             Self::Quic => "quic",
+            Self::Odoh => "odoh",
         }
     }
 
     /// All transports, in the order of their indices.
-    pub const ALL: [Self; Self::COUNT] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic];
+    pub const ALL: [Self; Self::COUNT] =
+        [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic, Self::Odoh];
 
     /// Returns the transport with this index; UDP for an unknown index.
     #[must_use]
@@ -64,7 +68,7 @@ impl Transport {
     #[inline]
     #[must_use]
     pub const fn is_encrypted(self) -> bool {
-        matches!(self, Self::Tls | Self::Https | Self::Quic)
+        matches!(self, Self::Tls | Self::Https | Self::Quic | Self::Odoh)
     }
 }
 

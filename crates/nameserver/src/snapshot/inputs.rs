@@ -126,6 +126,8 @@ impl<'c> Inputs<'c> {
             certificates: _,
             acme: _,
             home_ca: _,
+            // A reply is sealed after it is made.
+            odoh: _,
             dnstap: _,
             otlp: _,
             log: _,

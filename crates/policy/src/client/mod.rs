@@ -81,11 +81,13 @@ pub enum Transport {
     Tls,
     Https,
     Quic,
+    Odoh,
 }
 
 impl Transport {
     /// All transports.
-    pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic];
+    pub const ALL: [Self; 6] =
+        [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic, Self::Odoh];
 
     /// Returns the name used in expressions.
     #[must_use]
@@ -96,6 +98,7 @@ impl Transport {
             Self::Tls => "tls",
             Self::Https => "https",
             Self::Quic => "quic",
+            Self::Odoh => "odoh",
         }
     }
 }

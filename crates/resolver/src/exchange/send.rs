@@ -9,7 +9,7 @@ use chacha20::rand_core::Rng;
 use super::endpoint::{Carrier, EndpointId, SocketId, SocketSlot, Transport};
 use super::pending::{Owner, PendingQuery};
 use super::rtt::Rtt;
-use super::server::Attempt;
+use super::server::CookieAttempt;
 use super::{Exchange, Exchanges};
 use crate::action::{Action, Actions};
 use crate::plan::HeaderPlace;
@@ -239,7 +239,7 @@ impl Exchanges {
         let is_first = terms.cookies != Cookies::OverUdpIfKnown
             && exchange.round == 0
             && (exchange.without_cookie | exchange.lower_case) & bit == 0;
-        let attempt = if is_first { Attempt::First } else { Attempt::Further };
+        let attempt = if is_first { CookieAttempt::First } else { CookieAttempt::Further };
         QueryForm {
             carrier,
             with_edns,

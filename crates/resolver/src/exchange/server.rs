@@ -38,7 +38,7 @@ const GUESSES: u32 = 3;
 
 /// Whether a query is the first of an exchange to its server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Attempt {
+pub(crate) enum CookieAttempt {
     First,
     Further,
 }
@@ -262,9 +262,9 @@ impl Server {
 
     /// Returns whether a query may have a cookie: the server has sent one before, or this is the
     /// first attempt and the server is not known to reject cookies.
-    pub(crate) fn takes_cookies(&self, attempt: Attempt, now_ms: u64) -> bool {
+    pub(crate) fn takes_cookies(&self, attempt: CookieAttempt, now_ms: u64) -> bool {
         self.cookie.is_answered()
-            || attempt == Attempt::First && now_ms >= self.fails_cookies_until_ms
+            || attempt == CookieAttempt::First && now_ms >= self.fails_cookies_until_ms
     }
 
     /// Records that a query without a cookie was answered after a query with a cookie was not

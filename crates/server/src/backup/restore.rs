@@ -23,7 +23,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use avocet_config::{Config, MAX_FILE, environment, read_text};
+use avocet_config::{Config, environment, read_text};
 use avocet_control::backup::{BackupHead, RestoreStaged, UnusableFile};
 use avocet_io::account::Account;
 use avocet_io::file;
@@ -454,7 +454,7 @@ pub(super) fn unpack(pending: &Path) -> Result<Vec<String>, BackupError> {
 /// permissions. The owner of the data directory owns a file that did not exist.
 fn replace_configuration(text: &str, place: Place<'_>, owner: &Account) -> Result<(), BackupError> {
     let path = place.configuration.ok_or(BackupError::NoConfiguration)?;
-    let present = match file::read_text(path, MAX_FILE) {
+    let present = match file::read_text(path, avocet_config::MAX_CONFIG_FILE) {
         Ok(present) => present,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return create_configuration(text, path, place.directory)

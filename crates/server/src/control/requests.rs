@@ -104,7 +104,7 @@ fn entrance_of(state: &Snapshot, name: &str, transport: Option<LogTransport>) ->
     };
     let wanted = match transport {
         Some(LogTransport::Tls) => Some(Protocol::Tls),
-        Some(LogTransport::Https) => Some(Protocol::Https),
+        Some(LogTransport::Https | LogTransport::Odoh) => Some(Protocol::Https),
         Some(LogTransport::Quic) => Some(Protocol::Quic),
         Some(LogTransport::Udp | LogTransport::Tcp) => Some(Protocol::Plain),
         None => None,
@@ -124,6 +124,7 @@ fn transport_at(state: &Snapshot, entrance: Entrance, wanted: Option<LogTranspor
             Transport::Https
         }
         (Some(LogTransport::Quic), _) | (None, Some(Protocol::Quic)) => Transport::Quic,
+        (Some(LogTransport::Odoh), _) => Transport::Odoh,
         (Some(LogTransport::Tcp), _) => Transport::Tcp,
         (Some(LogTransport::Udp) | None, _) => Transport::Udp,
     }

@@ -53,6 +53,7 @@ pub(super) fn of(running: &Running) -> ServerStatus {
         authorities: state.config.resolver.encrypt_authoritative.then(|| authorities(running)),
         zones: zones::status(running),
         certificates: shown_certificates::of(running),
+        odoh: running.oblivious.shown(&running.shared),
     }
 }
 
@@ -89,6 +90,7 @@ fn transports(running: &Running) -> Vec<TransportQueries> {
             Transport::Tls => LogTransport::Tls,
             Transport::Https => LogTransport::Https,
             Transport::Quic => LogTransport::Quic,
+            Transport::Odoh => LogTransport::Odoh,
         };
         TransportQueries { transport, queries }
     };

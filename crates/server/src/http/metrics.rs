@@ -13,6 +13,7 @@ use avocet_web::counts::{CLASSES, LOG_INS};
 use avocet_wire::Rcode;
 
 mod certificates;
+mod connections;
 mod otlp;
 mod pools;
 mod resolvers;
@@ -24,10 +25,7 @@ use super::exposition::{Exposition, MetricType};
 use crate::log;
 use crate::running::Running;
 use crate::running::revisions::{REASONS, Revisions};
-use avocet_nameserver::metrics::{
-    BUCKETS, EARLY_TRANSPORTS, HANDSHAKES, HTTPS_ENDS, Latencies, QUIC_ENDS, QUIC_HANDSHAKES,
-    RCODES, STAGES, Stage, TYPES, WorkerMetrics,
-};
+use avocet_nameserver::metrics::{BUCKETS, Latencies, RCODES, STAGES, Stage, TYPES, WorkerMetrics};
 use avocet_nameserver::query::asked::Transport;
 use avocet_worker::state::Shared;
 
@@ -361,76 +359,7 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
     for (name, help, count) in counters {
         metrics.counter(name, help, total(shared, count));
     }
-    connections(metrics, shared);
-    quic_connections(metrics, shared);
-}
-
-/// Writes the metrics of client connections, plain and encrypted.
-fn connections(metrics: &mut Exposition, shared: &Shared) {
-    let help = "TLS handshakes of clients, by result.";
-    let mut family = metrics.family("avocet_tls_handshakes_total", MetricType::Counter, help);
-    for (place, result) in HANDSHAKES.into_iter().enumerate() {
-        let count = total(shared, |worker| worker.tls_handshakes[place].value());
-        family.sample(&[("result", result)], count);
-    }
-    let help = "Handshakes of clients that sent queries as early data.";
-    let mut family = metrics.family("avocet_early_data_total", MetricType::Counter, help);
-    for (place, transport) in EARLY_TRANSPORTS.into_iter().enumerate() {
-        let count = total(shared, |worker| worker.early_handshakes[place].value());
-        family.sample(&[("transport", transport)], count);
-    }
-    let help = "Connections of HTTPS that ended by a fault of the client, by reason.";
-    let mut family = metrics.family("avocet_https_ended_total", MetricType::Counter, help);
-    for (place, reason) in HTTPS_ENDS.into_iter().enumerate() {
-        let count = total(shared, |worker| worker.https_ends[place].value());
-        family.sample(&[("reason", reason)], count);
-    }
-    metrics.gauge(
-        "avocet_https_connections",
-        "Open connections with HTTPS; they count among those with TLS too.",
-        total(shared, |worker| worker.https_open.value()),
-    );
-    metrics.gauge(
-        "avocet_tls_connections",
-        "Open connections with TLS; they count among the TCP connections too.",
-        total(shared, |worker| worker.tls_open.value()),
-    );
-    metrics.gauge(
-        "avocet_tcp_connections",
-        "Open TCP connections.",
-        total(shared, |worker| worker.tcp_open.value()),
-    );
-}
-
-/// Writes the metrics of QUIC connections.
-fn quic_connections(metrics: &mut Exposition, shared: &Shared) {
-    let help = "QUIC handshakes of clients, by result.";
-    let mut family = metrics.family("avocet_quic_handshakes_total", MetricType::Counter, help);
-    for (place, result) in QUIC_HANDSHAKES.into_iter().enumerate() {
-        let count = total(shared, |worker| worker.quic_handshakes[place].value());
-        family.sample(&[("result", result)], count);
-    }
-    let help = "Connections of QUIC that ended by a fault of the client, by reason.";
-    let mut family = metrics.family("avocet_quic_ended_total", MetricType::Counter, help);
-    for (place, reason) in QUIC_ENDS.into_iter().enumerate() {
-        let count = total(shared, |worker| worker.quic_ends[place].value());
-        family.sample(&[("reason", reason)], count);
-    }
-    metrics.counter(
-        "avocet_quic_refused_total",
-        "Connections of QUIC ignored because the client is not allowed.",
-        total(shared, |worker| worker.quic_refused.value()),
-    );
-    metrics.counter(
-        "avocet_quic_rejected_total",
-        "Connections of QUIC rejected by a limit.",
-        total(shared, |worker| worker.quic_rejected.value()),
-    );
-    metrics.gauge(
-        "avocet_quic_connections",
-        "Open connections of QUIC.",
-        total(shared, |worker| worker.quic_open.value()),
-    );
+    connections::write(metrics, shared);
 }
 
 fn page(metrics: &mut Exposition, running: &Running) {

@@ -209,7 +209,8 @@ impl Known<'_> {
                 Transport::Udp => TapTransport::Udp,
                 Transport::Tcp => TapTransport::Tcp,
                 Transport::Tls => TapTransport::Tls,
-                Transport::Https => TapTransport::Https,
+                // dnstap has no value of its own for oblivious queries.
+                Transport::Https | Transport::Odoh => TapTransport::Https,
                 Transport::Quic => TapTransport::Quic,
             }),
             query_address: self.client,

@@ -257,6 +257,21 @@ pub(crate) fn agent_for_collector(
     Agent::with_parts(config, DefaultConnector::default(), resolver)
 }
 
+/// Returns a client for servers that the clients of a proxy name, for HTTPS only. It follows no
+/// redirect, and keeps connections. Only these hosts may have private addresses.
+pub(crate) fn agent_for_targets(lookup: Lookup, bounds: Bounds, internal: Vec<String>) -> Agent {
+    /// Maximum number of idle connections.
+    const MAX_IDLE: usize = 4;
+    let config = config(bounds, 0)
+        .tls_config(tls())
+        .https_only(true)
+        .max_idle_connections(MAX_IDLE)
+        .max_idle_connections_per_host(1)
+        .build();
+    let resolver = OwnResolver { lookup, permits: Permits::Hosts(internal) };
+    Agent::with_parts(config, DefaultConnector::default(), resolver)
+}
+
 fn agent(resolver: OwnResolver, bounds: Bounds, redirects: u32) -> Agent {
     let config = config(bounds, redirects).tls_config(tls()).build();
     Agent::with_parts(config, DefaultConnector::default(), resolver)
@@ -330,12 +345,15 @@ enum Permits {
     All,
     /// The host that the configuration names for the list; any other host comes from a redirect.
     Internal(Arc<Mutex<String>>),
+    /// Only these hosts.
+    Hosts(Vec<String>),
 }
 
 impl Permits {
     fn permits(&self, host: &str) -> bool {
         match self {
             Self::All => true,
+            Self::Hosts(hosts) => hosts.iter().any(|one| one.eq_ignore_ascii_case(host)),
             Self::Internal(configured) => {
                 *configured.lock().unwrap_or_else(PoisonError::into_inner)
                     == host.to_ascii_lowercase()

@@ -64,6 +64,7 @@ use crate::running::names::{self, ClientNames};
 use crate::running::neighbours::NeighbourWatch;
 use crate::running::networks::NetworkWatch;
 use crate::running::notifier::{self, Notifier};
+use crate::running::oblivious::{self, ObliviousKeeping};
 use crate::running::persist::CacheFile;
 use crate::running::pool_watch::PoolWatch;
 use crate::running::reach::{self, Reach};
@@ -356,6 +357,7 @@ impl Operation {
         self.running.reach.close();
         self.running.zone_watch.close();
         self.running.shared.pool_waker.close();
+        self.running.shared.proxied.close();
         self.running.shared.name_server.notices.close();
         updates::close(&self.running);
         self.neighbours.close();
@@ -473,6 +475,8 @@ impl Operation {
         if shared.tls.look(&snapshot.config) {
             self.running.reloader.announce_certificates();
         }
+        oblivious::look(&self.running);
+        keepers::odoh_proxy::look(&self.running);
         shown_certificates::look(&self.running);
         self.neighbours.look(&self.running, &self.poller, now);
         self.networks.look(&self.running, now);
@@ -566,6 +570,7 @@ fn running_of(
         pools: PoolWatch::begin(&config.data.directory, &shared.snapshot().names),
         web_certificate: Mutex::default(),
         acme: AcmeKeeping::default(),
+        oblivious: ObliviousKeeping::begin(&shared, wall_secs()),
         home_ca: HomeCa::begin(config.home_ca.as_ref(), wall_secs()),
         conditions: Conditions::default(),
         unsaved_switches: Unsaved::default(),

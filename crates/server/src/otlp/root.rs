@@ -68,6 +68,7 @@ fn put_transport(span: &mut Span, transport: Transport) {
         Transport::Tls => ("tcp", "dot"),
         Transport::Https => ("tcp", "doh"),
         Transport::Quic => ("quic", "doq"),
+        Transport::Odoh => ("tcp", "odoh"),
     };
     span.put("network.transport", network);
     span.put("network.protocol.name", protocol);

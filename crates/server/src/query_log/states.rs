@@ -333,6 +333,7 @@ const TRANSPORTS: [&str; Transport::COUNT] = [
     Transport::Tls.name(),
     Transport::Https.name(),
     Transport::Quic.name(),
+    Transport::Odoh.name(),
 ];
 /// The words for the state of the caches, in the order of `CacheState`.
 pub(crate) const CACHES: [&str; 4] = ["not-asked", "hit", "stale", "miss"];

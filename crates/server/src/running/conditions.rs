@@ -38,6 +38,8 @@ pub(crate) enum Condition {
     Acme,
     /// The authority of `[home-ca]` cannot be used, or it expires within a year.
     HomeCa,
+    /// The keys for oblivious queries cannot be kept, or this program cannot use them.
+    Odoh,
     /// The disk cannot be written, so that changes by commands or the state of trust anchors are
     /// not saved.
     State,
@@ -78,7 +80,7 @@ pub(crate) enum Condition {
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 30] = [
+const ALL: [Condition; 31] = [
     Condition::Resolution,
     Condition::Upstreams,
     Condition::Discovery,
@@ -91,6 +93,7 @@ const ALL: [Condition; 30] = [
     Condition::Expiry,
     Condition::Acme,
     Condition::HomeCa,
+    Condition::Odoh,
     Condition::State,
     Condition::Restore,
     Condition::Access,
@@ -127,6 +130,7 @@ impl Condition {
             Self::Expiry => "certificate-expiry",
             Self::Acme => "certificate-renewal",
             Self::HomeCa => "home-ca",
+            Self::Odoh => "odoh",
             Self::State => "state",
             Self::Restore => "restore",
             Self::Access => "access",
@@ -163,6 +167,7 @@ impl Condition {
             Self::Expiry => "a certificate has expired or expires soon",
             Self::Acme => "a certificate cannot be obtained or renewed",
             Self::HomeCa => "the authority of [home-ca] cannot be used or ends soon",
+            Self::Odoh => "the keys for oblivious queries cannot be kept",
             Self::State => "changes cannot be saved",
             Self::Restore => "a backup waits for the next start",
             Self::Access => "the file of users and tokens cannot be read",

@@ -19,6 +19,7 @@ pub(crate) mod names;
 pub(crate) mod neighbours;
 pub(crate) mod networks;
 pub(crate) mod notifier;
+pub(crate) mod oblivious;
 pub(crate) mod persist;
 pub(crate) mod pool_state;
 pub(crate) mod pool_watch;
@@ -65,6 +66,8 @@ use devices::Devices;
 pub(crate) use geo::GeoWatch;
 use names::ClientNames;
 pub use neighbours::fault_of_neighbours;
+use oblivious::ObliviousKeeping;
+pub use oblivious::fault_of_odoh;
 use persist::CacheFile;
 use pool_watch::PoolWatch;
 use reach::Reach;
@@ -183,6 +186,8 @@ pub(crate) struct Running {
     pub(crate) web_certificate: Mutex<ShownWebCertificate>,
     /// The renewal of the certificate that the server obtains by itself.
     pub(crate) acme: AcmeKeeping,
+    /// The keys for oblivious queries.
+    pub(crate) oblivious: ObliviousKeeping,
     /// The certification authority of this server.
     pub(crate) home_ca: HomeCa,
     /// The present defects of the server's environment.

@@ -4,14 +4,13 @@
 //! rollback by a request is written to it. Each accepted text becomes a revision before it is in
 //! force; see [`avocet_revisions`].
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use avocet_config::{MAX_FILE, RevisionsConfig};
+use avocet_config::{MAX_CONFIG_FILE, RevisionsConfig};
 use avocet_control::revisions::Submitter;
 use avocet_io::file::read_text;
 use avocet_nameserver::clock::wall_secs;
@@ -167,7 +166,8 @@ impl Revisions {
     /// There is no file, or it cannot be read.
     pub(crate) fn file_text(&self) -> Result<String, BackgroundError> {
         let path = self.file.clone().ok_or(BackgroundError::NoFile)?;
-        read_text(&path, MAX_FILE).map_err(|source| BackgroundError::Unreadable { path, source })
+        read_text(&path, MAX_CONFIG_FILE)
+            .map_err(|source| BackgroundError::Unreadable { path, source })
     }
 
     /// Returns the text of the file, for an edit. A program that saves the file in place empties it

@@ -15,13 +15,13 @@ use data_encoding::BASE64URL_NOPAD;
 use thiserror::Error;
 
 use super::AltSvc;
+use super::form::MEDIA_TYPE;
 use super::frames::{
     ACK, CONTINUATION, Code, DATA, END_HEADERS, END_STREAM, FrameHead, GOAWAY, HEADERS,
     LAST_STREAM, MAX_BLOCK, MAX_PAYLOAD, PING, PREFACE, PUSH_PROMISE, RST_STREAM, SETTINGS,
     WINDOW_UPDATE, WITH_PRIORITY, unpadded, write_frame,
 };
 use super::hpack::{self, FieldDecoder, FieldName};
-use super::request::MEDIA_TYPE;
 use crate::frame::{Outgoing, trim};
 
 /// Maximum number of concurrent streams, even if the server permits more.

@@ -4,15 +4,18 @@
 //! request has its response.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use avocet_wire::MAX_MESSAGE;
 use httparse::{EMPTY_HEADER, Error, Header, Request};
 
+use super::form::{Media, RequestContent, ResponseExtent, Status};
 use super::hpack::FieldName;
-use super::request::{Media, RequestHead, RequestVerdict, ResponseExtent, Status, max_age};
+use super::request::{RequestHead, RequestVerdict};
 use super::response::alternative;
 use super::{Replies, ReplyPlace};
 use crate::frame::{Outgoing, trim};
+use crate::oblivious::ReplySeal;
 
 /// Maximum number of fields of a request.
 const MAX_FIELD_COUNT: usize = 64;
@@ -30,7 +33,7 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 \r\n\r\n";
 const CLOSE: &str = "Connection: close\r\n";
 
 /// A request that has no response yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct PendingRequest {
     extent: ResponseExtent,
     media: Media,
@@ -203,10 +206,18 @@ impl Http1 {
                 return Progress::Used(head_len + body_len, ControlFlow::Continue(()));
             }
         };
-        self.rejected = 0;
+        let content = media.content();
+        if content == RequestContent::Query {
+            self.rejected = 0;
+        } else {
+            // Set back when an oblivious query is decrypted or forwarded.
+            self.rejected += 1;
+            self.has_ended |= self.rejected >= MAX_REJECTED;
+        }
+        let is_last = self.has_ended;
         self.pending = Some(PendingRequest { extent, media, is_last });
         let place = ReplyPlace::One(self);
-        let flow = deliver(&message, &mut Replies::at(place).named(word.as_deref()));
+        let flow = deliver(&message, &mut Replies::at(place).named(word.as_deref()).of(content));
         Progress::Used(head_len + body_len, flow)
     }
 
@@ -224,7 +235,26 @@ impl Http1 {
     /// Answers the request that has no response yet.
     pub(crate) fn answer(&mut self, message: &[u8]) {
         let Some(pending) = self.pending.take() else { return };
-        self.respond(Status::Ok, message, pending);
+        if pending.media.content() == RequestContent::Proxied {
+            self.rejected = 0;
+        }
+        let (status, message) = pending.media.answered(message);
+        self.respond(status, message, pending);
+    }
+
+    /// Sets the keys that seal the response.
+    pub(super) fn seal_with(&mut self, seal: Arc<ReplySeal>) {
+        self.rejected = 0;
+        if let Some(pending) = &mut self.pending {
+            pending.media = Media::Oblivious(Some(seal));
+        }
+    }
+
+    /// Answers the request that has no response yet with a status.
+    pub(super) fn reject(&mut self, status: Status) {
+        if let Some(PendingRequest { is_last, .. }) = self.pending.take() {
+            self.respond(status, b"", PendingRequest { is_last, ..PendingRequest::REJECTED });
+        }
     }
 
     /// Ends the request that has no response yet, without a DNS message.
@@ -256,8 +286,9 @@ impl Http1 {
         if status == Status::Ok {
             text("Content-Type: ");
             text(str::from_utf8(request.media.name()).unwrap_or_default());
-            text("\r\nCache-Control: max-age=");
-            text(&max_age(message).to_string());
+            text("\r\nCache-Control: ");
+            let freshness = request.media.freshness(message);
+            text(str::from_utf8(freshness.write(&mut [0; 18])).unwrap_or_default());
             text("\r\n");
         }
         if announced != 0 {

@@ -16,6 +16,7 @@ use std::ops::ControlFlow;
 
 use avocet_wire::MAX_MESSAGE;
 
+use super::form::{ResponseExtent, Status};
 use super::frames::{
     ACK, CONTINUATION, Code, DATA, END_HEADERS, END_STREAM, FrameHead, GOAWAY, HEADERS,
     LAST_STREAM, MAX_BLOCK, MAX_PAYLOAD, PING, PREFACE, PRIORITY, PUSH_PROMISE, RST_STREAM,
@@ -23,7 +24,7 @@ use super::frames::{
 };
 use super::h2_stream::{Block, HttpEnd, OpenStream, QueryPlace, RequestBody, StreamState};
 use super::hpack::{FieldDecoder, MAX_FIELDS};
-use super::request::{RequestHead, RequestVerdict, ResponseExtent, Status};
+use super::request::{RequestHead, RequestVerdict};
 use super::{Replies, ReplyPlace};
 use crate::frame::{Outgoing, trim};
 
@@ -318,9 +319,11 @@ impl Http2 {
         }
         if body.octets.is_empty() && head.has(END_STREAM) {
             let word = body.word.take();
-            self.streams[at].state = StreamState::Waiting;
+            let stream = &mut self.streams[at];
+            stream.state = StreamState::Waiting;
+            let of = stream.media.content();
             let place = ReplyPlace::Two(self, head.id);
-            return Ok(deliver(content, &mut Replies::at(place).named(word.as_deref())));
+            return Ok(deliver(content, &mut Replies::at(place).named(word.as_deref()).of(of)));
         }
         body.octets.extend_from_slice(content);
         self.kept += content.len();
@@ -354,13 +357,14 @@ impl Http2 {
         deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let stream = &mut self.streams[at];
-        let id = stream.id;
+        let (id, of) = (stream.id, stream.media.content());
         let state = mem::replace(&mut stream.state, StreamState::Waiting);
         let StreamState::Receiving(RequestBody { octets, word, .. }) = state else {
             return ControlFlow::Continue(());
         };
         self.kept -= octets.len();
-        deliver(&octets, &mut Replies::at(ReplyPlace::Two(self, id)).named(word.as_deref()))
+        let replies = Replies::at(ReplyPlace::Two(self, id));
+        deliver(&octets, &mut replies.named(word.as_deref()).of(of))
     }
 
     fn headers(
@@ -485,7 +489,8 @@ impl Http2 {
         deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Code> {
         let (word, media, length) = (head.take_word(), head.media(), head.content_length);
-        let mut open = |extent, state| {
+        let of = media.content();
+        let open = |extent, state| {
             self.streams.push(OpenStream { id, window: self.first_window, extent, media, state });
         };
         match head.verdict() {
@@ -513,7 +518,8 @@ impl Http2 {
             RequestVerdict::Query(message, extent) => {
                 open(extent, StreamState::Waiting);
                 let place = ReplyPlace::Two(self, id);
-                return Ok(deliver(&message, &mut Replies::at(place).named(word.as_deref())));
+                let replies = Replies::at(place).named(word.as_deref());
+                return Ok(deliver(&message, &mut replies.of(of)));
             }
         }
         Ok(ControlFlow::Continue(()))

@@ -1,8 +1,8 @@
 //! The state that the server keeps for a stream of HTTP/2, and the reasons why it ends a
 //! connection.
 
+use super::form::{Media, ResponseExtent};
 use super::frames::StreamEnd;
-use super::request::{Media, ResponseExtent};
 
 /// The states of a stream, named after the next expected event.
 #[derive(Debug)]

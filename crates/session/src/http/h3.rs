@@ -8,12 +8,11 @@
 
 use avocet_wire::MAX_MESSAGE;
 
+use super::form::{Media, REASON_TYPE, ResponseExtent, ResponseForm, Status, decimal};
 use super::hpack::{BadBlock, MAX_FIELDS};
 use super::qpack;
-use super::request::{
-    Media, REASON_TYPE, RequestHead, RequestVerdict, ResponseExtent, ResponseForm, Status, max_age,
-};
-use super::response::{Content, decimal};
+use super::request::{RequestHead, RequestVerdict};
+use super::response::Content;
 
 /// Frame types (RFC 9114 §7.2).
 pub(super) const DATA: u64 = 0;
@@ -260,7 +259,7 @@ impl H3Request {
 
     /// Returns the form of the response to the query.
     pub(crate) fn media(&self) -> Media {
-        self.message.media
+        self.message.media.clone()
     }
 
     /// Takes the device identifier of the client from the path of the request.
@@ -327,7 +326,7 @@ impl FrameSink for RequestMessage {
 
 /// Returns the octets of a response. With status 200, the body is `message`; otherwise it explains
 /// the status.
-pub(crate) fn response(status: Status, message: &[u8], form: ResponseForm) -> Vec<u8> {
+pub(crate) fn response(status: Status, message: &[u8], form: &ResponseForm) -> Vec<u8> {
     /// Estimated number of octets of frame heads and header fields.
     const OVERHEAD: usize = 64;
     let body = match status {
@@ -337,7 +336,7 @@ pub(crate) fn response(status: Status, message: &[u8], form: ResponseForm) -> Ve
     let status = if body.is_some() { status } else { Status::Refused };
     let body = body.unwrap_or_default();
     let mut block = Vec::with_capacity(OVERHEAD);
-    let content = Content { media: form.media, message, len: body.len(), ..Content::NONE };
+    let content = Content { media: &form.media, message, len: body.len(), ..Content::NONE };
     write_fields(status, content, &mut block);
     let mut out = Vec::with_capacity(OVERHEAD + block.len() + body.len());
     write_varint(HEADERS, &mut out);
@@ -374,11 +373,11 @@ fn write_fields(status: Status, content: Content<'_>, out: &mut Vec<u8>) {
     qpack::write_entry(OK, out);
     match media {
         Media::Message => qpack::write_entry(DNS_MESSAGE, out),
-        Media::Json => qpack::write_field(b"content-type", media.name(), out),
+        _ => qpack::write_field(b"content-type", media.name(), out),
     }
     qpack::write_value(CONTENT_LENGTH, decimal(len as u32, &mut digits), out);
-    let age = [b"max-age=", decimal(max_age(message), &mut digits)].concat();
-    qpack::write_value(CACHE_CONTROL, &age, out);
+    let freshness = media.freshness(message);
+    qpack::write_value(CACHE_CONTROL, freshness.write(&mut [0; 18]), out);
 }
 
 /// Returns the octets with which the control stream of the server begins.

@@ -4,13 +4,13 @@ use avocet_wire::MAX_MESSAGE;
 use data_encoding::BASE64URL_NOPAD;
 
 use super::client::HttpMethod;
+use super::form::MEDIA_TYPE;
 use super::h3::{
     DATA, FrameSink, Frames, H3Error, HEADERS, Handling, MAX_BLOCK, PUSH_PROMISE, SETTINGS,
     write_varint,
 };
 use super::hpack::FieldName;
 use super::qpack;
-use super::request::MEDIA_TYPE;
 
 /// The status of a response with a message.
 const OK: u16 = 200;
@@ -146,8 +146,8 @@ impl FrameSink for ResponseMessage {
 
 #[cfg(test)]
 mod tests {
+    use super::super::form::{Media, ResponseExtent, ResponseForm, Status};
     use super::super::h3::{H3Asked, H3Request, response};
-    use super::super::request::{Media, ResponseExtent, ResponseForm, Status};
     use super::*;
 
     #[test]
@@ -165,15 +165,15 @@ mod tests {
             response.end()
         };
         for size in [1, 3, 1_000] {
-            let octets = response(Status::Ok, b"message", ResponseForm::MESSAGE);
+            let octets = response(Status::Ok, b"message", &ResponseForm::MESSAGE);
             assert_eq!(read(&octets, size), Ok(b"message".to_vec()));
-            let octets = response(Status::BadMethod, b"", ResponseForm::MESSAGE);
+            let octets = response(Status::BadMethod, b"", &ResponseForm::MESSAGE);
             assert_eq!(read(&octets, size), Err(NoMessage::Status(405)));
-            let octets = response(Status::Ok, b"message", ResponseForm::MESSAGE);
+            let octets = response(Status::Ok, b"message", &ResponseForm::MESSAGE);
             assert_eq!(read(&octets[..octets.len() - 1], size), Err(NoMessage::Incomplete));
             assert_eq!(read(&[], size), Err(NoMessage::Incomplete));
             let json = ResponseForm { media: Media::Json, ..ResponseForm::MESSAGE };
-            let octets = response(Status::Ok, &[0; 12], json);
+            let octets = response(Status::Ok, &[0; 12], &json);
             assert_eq!(read(&octets, size), Err(NoMessage::MediaType));
         }
     }

@@ -6,6 +6,7 @@
 
 mod alt_svc;
 pub(crate) mod client;
+pub(crate) mod form;
 mod frames;
 mod h1;
 mod h2;
@@ -26,9 +27,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::frame::{FrameWriter, Outgoing, WriteState};
+use crate::oblivious::{ObliviousFault, ProxyFault, ReplySeal};
 use crate::proof::HandshakeFacts;
 pub use alt_svc::AltSvc;
 pub use client::{Http2Client, HttpFault, HttpMethod, HttpTarget};
+pub use form::RequestContent;
+use form::Status;
 use h1::Http1;
 use h2::Http2;
 pub use h2_stream::HttpEnd;
@@ -39,7 +43,9 @@ const SIGN: &[u8] = b"PRI";
 /// The receiver of the reply to one query.
 pub struct Replies<'s> {
     place: ReplyPlace<'s>,
-    /// The device identifier of the client in the path of the request.
+    content: RequestContent,
+    /// The device identifier of the client in the path of the request, or the parameters of a query
+    /// for another server.
     word: Option<&'s [u8]>,
     /// Facts about the client and its device from the TLS handshake.
     facts: Option<Arc<HandshakeFacts>>,
@@ -65,12 +71,17 @@ impl<'s> Replies<'s> {
 
     #[inline]
     fn at(place: ReplyPlace<'s>) -> Self {
-        Self { place, word: None, facts: None, sealed: 0 }
+        Self { place, content: RequestContent::Query, word: None, facts: None, sealed: 0 }
     }
 
     #[inline]
     fn named(self, word: Option<&'s [u8]>) -> Self {
         Self { word, ..self }
+    }
+
+    #[inline]
+    fn of(self, content: RequestContent) -> Self {
+        Self { content, ..self }
     }
 
     #[inline]
@@ -92,7 +103,50 @@ impl<'s> Replies<'s> {
     /// Returns the device identifier of the client in the path of the request.
     #[inline]
     pub fn word(&self) -> Option<&[u8]> {
-        self.word
+        self.word.filter(|_| self.content != RequestContent::Proxied)
+    }
+
+    /// Returns the parameters of a query for another server.
+    pub fn parameters(&self) -> &'s [u8] {
+        self.word.filter(|_| self.content == RequestContent::Proxied).unwrap_or_default()
+    }
+
+    /// Returns the content of the request.
+    #[inline]
+    pub fn content(&self) -> RequestContent {
+        self.content
+    }
+
+    /// Sets the keys that seal the reply to an oblivious query.
+    pub fn seal_with(&mut self, seal: ReplySeal) {
+        let seal = Arc::new(seal);
+        match &mut self.place {
+            ReplyPlace::Frames(_) => {}
+            ReplyPlace::One(http) => http.seal_with(seal),
+            ReplyPlace::Two(http, id) => http.seal_with(*id, seal),
+        }
+    }
+
+    /// Rejects an oblivious query, or a request for configurations. The client learns the reason.
+    pub fn reject(&mut self, fault: ObliviousFault) {
+        let status = match self.content {
+            RequestContent::Configs => Status::NotFound,
+            _ => Status::NotOpened(fault),
+        };
+        self.reject_with(status);
+    }
+
+    /// Rejects a query for another server.
+    pub fn reject_proxied(&mut self, fault: ProxyFault) {
+        self.reject_with(Status::of_proxy(fault));
+    }
+
+    fn reject_with(&mut self, status: Status) {
+        match &mut self.place {
+            ReplyPlace::Frames(_) => {}
+            ReplyPlace::One(http) => http.reject(status),
+            ReplyPlace::Two(http, id) => http.reject_delivered(*id, status),
+        }
     }
 
     /// Adds octets that TLS has already encrypted to the number that [`Self::is_over`] compares.

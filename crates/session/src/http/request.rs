@@ -1,133 +1,27 @@
 //! DNS queries in HTTP (RFC 8484): finds the query in a request, or chooses the status of the
 //! response that rejects the request.
 
-use std::borrow::Cow;
-
-use avocet_wire::view::RecordSection;
-use avocet_wire::{MAX_MESSAGE, MessageView, Rcode, Rtype};
+use avocet_wire::MAX_MESSAGE;
 use data_encoding::BASE64URL_NOPAD;
 
+use super::form::{MEDIA_TYPE, Media, ResponseExtent, Status};
 use super::hpack::FieldName;
-use super::json::{self, MEDIA_TYPE_JSON, ParameterFault};
+use super::json::{self, ParameterFault};
+use crate::oblivious::{self, CONFIGS_PATH};
 
 /// The path of queries in RFC 8484 §4.1.1, which most clients use.
 pub(crate) const PATH: &[u8] = b"/dns-query";
+/// The path of oblivious queries for other servers, which some clients use.
+const PROXY_PATH: &[u8] = b"/proxy";
+/// The parameter with the other server (RFC 9230 §4.1).
+const TARGET_HOST: &[u8] = b"targethost=";
 /// The path of queries whose responses are in JSON.
 const JSON_PATH: &[u8] = b"/resolve";
-/// The media type of queries and responses.
-pub(crate) const MEDIA_TYPE: &[u8] = b"application/dns-message";
-/// The media type of a body that explains the status.
-pub(super) const REASON_TYPE: &[u8] = b"text/plain";
 /// Maximum number of octets of a device identifier in a path.
 const MAX_WORD: usize = 63;
 /// Maximum number of octets of a path with a query in base64. It is checked before anything is
 /// decoded.
 pub(super) const MAX_TARGET: usize = 8 << 10;
-
-/// The status of a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    /// 200
-    Ok,
-    /// 400: the request has no query.
-    BadRequest,
-    /// 400: the parameters are not a query.
-    BadParameters(ParameterFault),
-    /// 404: the server has nothing at this path.
-    NotFound,
-    /// 405: neither GET, HEAD nor POST.
-    BadMethod,
-    /// 408: the request came in too many pieces.
-    Slow,
-    /// 411: an HTTP/1.1 request has a body without its length.
-    NoLength,
-    /// 413: the body is longer than a DNS message.
-    LargeBody,
-    /// 414: the path is too long.
-    LongTarget,
-    /// 415: the body is not a DNS message.
-    BadType,
-    /// 431: the fields are too long.
-    LargeFields,
-    /// 500: the query gets no response.
-    Refused,
-}
-
-impl Status {
-    /// Returns the three digits of the status.
-    pub(crate) const fn digits(self) -> &'static str {
-        match self {
-            Self::Ok => "200",
-            Self::BadRequest | Self::BadParameters(_) => "400",
-            Self::NotFound => "404",
-            Self::BadMethod => "405",
-            Self::Slow => "408",
-            Self::NoLength => "411",
-            Self::LargeBody => "413",
-            Self::LongTarget => "414",
-            Self::BadType => "415",
-            Self::LargeFields => "431",
-            Self::Refused => "500",
-        }
-    }
-
-    /// Returns the text that explains the status to a person, for the body of the response.
-    pub(crate) const fn reason(self) -> &'static str {
-        match self {
-            Self::BadParameters(fault) => fault.text(),
-            _ => "",
-        }
-    }
-}
-
-/// The parts of a response that are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ResponseExtent {
-    /// Fields and body.
-    Whole,
-    /// Fields without a body, because the method is HEAD.
-    Fields,
-}
-
-/// The form of a response.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Media {
-    /// A DNS message.
-    #[default]
-    Message,
-    /// JSON.
-    Json,
-}
-
-impl Media {
-    /// Returns the media type.
-    pub(crate) const fn name(self) -> &'static [u8] {
-        match self {
-            Self::Message => MEDIA_TYPE,
-            Self::Json => MEDIA_TYPE_JSON,
-        }
-    }
-
-    /// Returns the message in this form; `None` if it cannot be converted.
-    pub(crate) fn body(self, message: &[u8]) -> Option<Cow<'_, [u8]>> {
-        match self {
-            Self::Message => Some(Cow::Borrowed(message)),
-            Self::Json => json::response(message).map(Cow::Owned),
-        }
-    }
-}
-
-/// The form in which a response is sent: its parts and its media type.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ResponseForm {
-    pub(crate) extent: ResponseExtent,
-    pub(crate) media: Media,
-}
-
-impl ResponseForm {
-    /// A whole DNS message.
-    pub(crate) const MESSAGE: Self = Self { extent: ResponseExtent::Whole, media: Media::Message };
-}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Method {
@@ -152,6 +46,8 @@ enum RequestTarget {
     BadQuery,
     /// The path of JSON queries, with the query that the parameters contain.
     Json(Result<Vec<u8>, ParameterFault>),
+    /// The path of the configurations of a target.
+    Configs,
 }
 
 /// The parts of a request that matter here.
@@ -161,7 +57,9 @@ pub(crate) struct RequestHead {
     target: RequestTarget,
     /// The device identifier of the client, which follows the path of queries.
     word: Option<Box<[u8]>>,
-    is_message: bool,
+    /// The parameters of a query for another server, if the request is at such a path.
+    proxied: Option<Box<[u8]>>,
+    body: BodyType,
     /// The fields that have occurred.
     seen: SeenFields,
     /// The number of octets of the body, if the request states it.
@@ -169,6 +67,30 @@ pub(crate) struct RequestHead {
     /// Whether a field occurs twice, is at the wrong place, must not be in a request, or has an
     /// invalid value.
     pub(crate) is_malformed: bool,
+}
+
+/// The content type of the body of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum BodyType {
+    #[default]
+    Other,
+    /// A DNS message.
+    Message,
+    /// An encrypted DNS message.
+    Oblivious,
+}
+
+impl BodyType {
+    /// Reads the field `content-type`. Parameters are ignored.
+    fn read(value: &[u8]) -> Self {
+        let end = value.iter().position(|octet| *octet == b';').unwrap_or(value.len());
+        let name = value[..end].trim_ascii();
+        match name {
+            name if name.eq_ignore_ascii_case(MEDIA_TYPE) => Self::Message,
+            name if name.eq_ignore_ascii_case(oblivious::MEDIA_TYPE) => Self::Oblivious,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// The set of fields that have occurred; the constants are its bits.
@@ -231,8 +153,9 @@ impl RequestHead {
             FieldName::Path => {
                 self.is_malformed |= value.is_empty() || self.target != RequestTarget::None;
                 (self.target, self.word) = RequestTarget::read(value);
+                self.proxied = parameters_for_proxy(value);
             }
-            FieldName::ContentType => self.is_message = is_message(value),
+            FieldName::ContentType => self.body = BodyType::read(value),
             FieldName::ContentLength => {
                 let length = number(value);
                 self.is_malformed |= length.is_none() || self.content_length.is_some();
@@ -274,15 +197,27 @@ impl RequestHead {
         !self.is_malformed && !self.seen.has(SeenFields::PSEUDO)
     }
 
-    /// Takes the device identifier of the client.
+    /// Takes the device identifier of the client, or the parameters of a query for another server.
     pub(crate) fn take_word(&mut self) -> Option<Box<[u8]>> {
-        self.word.take()
+        if self.is_proxied() { self.proxied.clone() } else { self.word.take() }
+    }
+
+    /// Reports whether the request has an oblivious query for another server. Any other request is
+    /// read as if it had no parameters for a proxy.
+    fn is_proxied(&self) -> bool {
+        let is_oblivious = self.method == Method::Post && self.body == BodyType::Oblivious;
+        is_oblivious && self.proxied.is_some()
     }
 
     /// Returns the form of the response to the query.
-    pub(crate) const fn media(&self) -> Media {
-        match self.target {
-            RequestTarget::Json(_) => Media::Json,
+    pub(crate) fn media(&self) -> Media {
+        if self.is_proxied() {
+            return Media::Proxied;
+        }
+        match (&self.target, self.method, self.body) {
+            (RequestTarget::Json(_), ..) => Media::Json,
+            (RequestTarget::Configs, ..) => Media::Configs,
+            (RequestTarget::Query(_), Method::Post, BodyType::Oblivious) => Media::Oblivious(None),
             _ => Media::Message,
         }
     }
@@ -294,11 +229,19 @@ impl RequestHead {
         } else {
             ResponseExtent::Whole
         };
+        let is_long = self.content_length.is_some_and(|len| len > MAX_MESSAGE);
+        if self.is_proxied() && !is_long {
+            return RequestVerdict::Body;
+        }
         match (self.method, self.target) {
             (_, RequestTarget::TooLong) => RequestVerdict::Reject(Status::LongTarget),
             (_, RequestTarget::None | RequestTarget::Elsewhere) => {
                 RequestVerdict::Reject(Status::NotFound)
             }
+            (Method::Get | Method::Head, RequestTarget::Configs) => {
+                RequestVerdict::Query(Vec::new(), extent)
+            }
+            (_, RequestTarget::Configs) => RequestVerdict::Reject(Status::NotFound),
             (Method::None | Method::Other, _) => RequestVerdict::Reject(Status::BadMethod),
             (
                 Method::Get | Method::Head,
@@ -309,10 +252,10 @@ impl RequestHead {
             }
             (Method::Post, RequestTarget::Json(_)) => RequestVerdict::Reject(Status::BadRequest),
             (Method::Get | Method::Head, _) => RequestVerdict::Reject(Status::BadRequest),
-            (Method::Post, _) if !self.is_message => RequestVerdict::Reject(Status::BadType),
-            (Method::Post, _) if self.content_length.is_some_and(|len| len > MAX_MESSAGE) => {
-                RequestVerdict::Reject(Status::LargeBody)
+            (Method::Post, _) if self.body == BodyType::Other => {
+                RequestVerdict::Reject(Status::BadType)
             }
+            (Method::Post, _) if is_long => RequestVerdict::Reject(Status::LargeBody),
             (Method::Post, _) => RequestVerdict::Body,
         }
     }
@@ -327,6 +270,9 @@ impl RequestTarget {
         let at = target.iter().position(|octet| *octet == b'?').unwrap_or(target.len());
         let (path, parameters) = target.split_at(at);
         let parameters = parameters.get(1..).unwrap_or_default();
+        if path == CONFIGS_PATH {
+            return (Self::Configs, None);
+        }
         let (rest, is_json) = match (path.strip_prefix(PATH), path.strip_prefix(JSON_PATH)) {
             (Some(rest), _) => (rest, false),
             (None, Some(rest)) => (rest, true),
@@ -356,16 +302,21 @@ impl RequestTarget {
     }
 }
 
+/// Returns the parameters of a target, if its path and parameters are those of a query for another
+/// server.
+fn parameters_for_proxy(target: &[u8]) -> Option<Box<[u8]>> {
+    let at =
+        target.iter().position(|octet| *octet == b'?').filter(|_| target.len() <= MAX_TARGET)?;
+    let (path, parameters) = (&target[..at], &target[at + 1..]);
+    let has_target =
+        || parameters.split(|one| *one == b'&').any(|one| one.starts_with(TARGET_HOST));
+    ((path == PATH || path == PROXY_PATH) && has_target()).then(|| parameters.into())
+}
+
 /// Reports whether the rest of a path may be a device identifier.
 fn is_word(octets: &[u8]) -> bool {
     let is_of_word = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
     (1..=MAX_WORD).contains(&octets.len()) && octets.iter().all(is_of_word)
-}
-
-/// Reports whether a content type is `application/dns-message`, with any parameters.
-fn is_message(value: &[u8]) -> bool {
-    let end = value.iter().position(|octet| *octet == b';').unwrap_or(value.len());
-    value[..end].trim_ascii().eq_ignore_ascii_case(MEDIA_TYPE)
 }
 
 fn number(value: &[u8]) -> Option<usize> {
@@ -374,25 +325,9 @@ fn number(value: &[u8]) -> Option<usize> {
     is_digits.then(|| str::from_utf8(value).ok()?.parse().ok().or(Some(usize::MAX)))?
 }
 
-/// Returns the number of seconds for which a response is fresh: the smallest TTL of its answers or,
-/// without answers, of its SOA record (RFC 8484 §5.1). HTTP caches must not keep errors.
-pub(crate) fn max_age(message: &[u8]) -> u32 {
-    let Ok(view) = MessageView::new(message) else { return 0 };
-    if !matches!(view.header().rcode(), Rcode::NOERROR | Rcode::NXDOMAIN) {
-        return 0;
-    }
-    let section = |section, rtype: Option<Rtype>| {
-        let records = view.section(section).ok()?.map_while(Result::ok);
-        let of_type = records.filter(|one| rtype.is_none_or(|rtype| one.rtype == rtype));
-        of_type.map(|one| one.ttl_secs()).min()
-    };
-    section(RecordSection::Answer, None)
-        .or_else(|| section(RecordSection::Authority, Some(Rtype::SOA)))
-        .unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::form::RequestContent;
     use super::*;
 
     fn check(method: &str, path: &str, fields: &[(FieldName, &str)], expected: RequestVerdict) {
@@ -422,6 +357,34 @@ mod tests {
     }
 
     #[test]
+    fn oblivious_queries_and_configurations_are_found_where_rfc_9230_puts_them() {
+        let oblivious = (FieldName::ContentType, "application/oblivious-dns-message");
+        check("POST", "/dns-query", &[oblivious], RequestVerdict::Body);
+        let none = RequestVerdict::Query(Vec::new(), ResponseExtent::Whole);
+        check("GET", "/.well-known/odohconfigs?x", &[], none);
+        let content = |method: &str, path: &str, body: &str| {
+            let mut head = RequestHead::default();
+            head.field(FieldName::Method, method.as_bytes());
+            head.field(FieldName::Path, path.as_bytes());
+            head.field(FieldName::ContentType, body.as_bytes());
+            head.media().content()
+        };
+        for (method, path, body, expected) in [
+            ("POST", "/dns-query", oblivious.1, RequestContent::Oblivious),
+            ("POST", "/dns-query/word", oblivious.1, RequestContent::Oblivious),
+            ("POST", "/dns-query?targethost=a", oblivious.1, RequestContent::Proxied),
+            ("POST", "/proxy?x&targethost=a&targetpath=/b", oblivious.1, RequestContent::Proxied),
+            ("POST", "/dns-query?targethost=a", "application/dns-message", RequestContent::Query),
+            ("GET", "/dns-query?dns=AAAA&targethost=a", oblivious.1, RequestContent::Query),
+            ("POST", "/dns-query", "application/dns-message", RequestContent::Query),
+            ("GET", "/dns-query?dns=AAAA", oblivious.1, RequestContent::Query),
+            ("GET", "/.well-known/odohconfigs", "", RequestContent::Configs),
+        ] {
+            assert_eq!(content(method, path, body), expected, "{method} {path} {body}");
+        }
+    }
+
+    #[test]
     fn the_path_may_name_a_device() {
         let word = |path: &str| {
             let mut head = RequestHead::default();
@@ -438,6 +401,7 @@ mod tests {
     #[test]
     fn requests_without_a_query_have_a_status() {
         let message = (FieldName::ContentType, "application/dns-message");
+        let oblivious = (FieldName::ContentType, "application/oblivious-dns-message");
         let json = (FieldName::ContentType, "application/dns-json");
         let long = format!("/dns-query?dns={}", "A".repeat(100_000));
         for (method, path, fields, status) in [
@@ -451,6 +415,14 @@ mod tests {
             ("GET", "/dns-query/a%20b?dns=AAAA", &[], Status::NotFound),
             ("GET", "/dns-queryx?dns=AAAA", &[], Status::NotFound),
             ("GET", "/.well-known/dns-query", &[], Status::NotFound),
+            ("GET", "/.well-known/odohconfigs/", &[], Status::NotFound),
+            ("POST", "/.well-known/odohconfigs", &[message], Status::NotFound),
+            ("POST", "/", &[oblivious], Status::NotFound),
+            ("POST", "/proxy", &[oblivious], Status::NotFound),
+            ("POST", "/proxy?targethost=a", &[message], Status::NotFound),
+            ("GET", "/proxy?targethost=a", &[], Status::NotFound),
+            ("POST", "/resolve?name=a", &[oblivious], Status::BadRequest),
+            ("GET", "/dns-query", &[oblivious], Status::BadRequest),
             ("GET", "/resolve", &[], Status::BadParameters(ParameterFault::NoName)),
             ("GET", "/resolve?name=a..b", &[], Status::BadParameters(ParameterFault::BadName)),
             ("HEAD", "/resolve?name=a..b", &[], Status::BadRequest),

@@ -1,7 +1,7 @@
 //! The header fields of a response in HTTP/2, without a dynamic table.
 
+use super::form::{Media, REASON_TYPE, Status, decimal};
 use super::hpack;
-use super::request::{Media, REASON_TYPE, Status, max_age};
 
 /// Names in the static table (RFC 7541 Appendix A).
 const STATUS: u8 = 8;
@@ -19,7 +19,7 @@ const ALTERNATIVE_SECS: u32 = 86_400;
 /// The content of a response, which determines its header fields.
 #[derive(Clone, Copy)]
 pub(super) struct Content<'c> {
-    pub(super) media: Media,
+    pub(super) media: &'c Media,
     /// The DNS message, which determines the freshness of the response.
     pub(super) message: &'c [u8],
     /// The number of octets of the body.
@@ -30,7 +30,7 @@ pub(super) struct Content<'c> {
 
 impl Content<'_> {
     /// No content.
-    pub(super) const NONE: Self = Self { media: Media::Message, message: &[], len: 0, h3_port: 0 };
+    pub(super) const NONE: Self = Self { media: &Media::Message, message: &[], len: 0, h3_port: 0 };
 }
 
 /// Appends the fields of the response to a request. With a status other than 200, the body explains
@@ -47,17 +47,11 @@ pub(super) fn write_fields(status: Status, content: Content<'_>, out: &mut Vec<u
         }
         return;
     }
-    const MAX_AGE: &[u8] = b"max-age=";
     let mut digits = [0; 10];
     out.push(OK);
     hpack::write(CONTENT_TYPE, media.name(), out);
     hpack::write(CONTENT_LENGTH, decimal(len as u32, &mut digits), out);
-    let mut value = [0; 18];
-    let age = decimal(max_age(message), &mut digits);
-    let end = MAX_AGE.len() + age.len();
-    value[..MAX_AGE.len()].copy_from_slice(MAX_AGE);
-    value[MAX_AGE.len()..end].copy_from_slice(age);
-    hpack::write(CACHE_CONTROL, &value[..end], out);
+    hpack::write(CACHE_CONTROL, media.freshness(message).write(&mut [0; 18]), out);
     if h3_port != 0 {
         hpack::write_named(b"alt-svc", alternative(h3_port).as_bytes(), out);
     }
@@ -67,17 +61,4 @@ pub(super) fn write_fields(status: Status, content: Content<'_>, out: &mut Vec<u
 /// each connection.
 pub(super) fn alternative(h3_port: u16) -> String {
     format!("h3=\":{h3_port}\"; ma={ALTERNATIVE_SECS}")
-}
-
-/// Writes a number in decimal digits.
-pub(super) fn decimal(mut value: u32, digits: &mut [u8; 10]) -> &[u8] {
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            return &digits[at..];
-        }
-    }
 }

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
+use crate::http::form::{ResponseForm, Status};
 use crate::http::h3::{goaway, response, settings, write_varint};
 use crate::http::h3_ask::request;
-use crate::http::request::{ResponseForm, Status};
 
 /// Number of mutations of each layer in a plain `cargo test`.
 const MUTATIONS: u64 = 1_000;
@@ -97,11 +97,11 @@ fn specimens() -> Vec<(&'static str, u8, Vec<u8>)> {
             [request("dns.example", "/q", QUERY, HttpMethod::Post), trailers.clone()].concat(),
         ),
         ("h3-pieces", 4, [h3_frame(0x21, b"x"), h3_frame(1, &block), h3_frame(0, b"")].concat()),
-        ("h3-response", 5, response(Status::Ok, QUERY, ResponseForm::MESSAGE)),
+        ("h3-response", 5, response(Status::Ok, QUERY, &ResponseForm::MESSAGE)),
         (
             "h3-refusal",
             5,
-            [response(Status::NotFound, b"", ResponseForm::MESSAGE), trailers].concat(),
+            [response(Status::NotFound, b"", &ResponseForm::MESSAGE), trailers].concat(),
         ),
         ("h3-control", 6, [settings(), goaway(8), h3_frame(0x21, b"x")].concat()),
         ("h3-encoder", 6, vec![2, 0x20, 0x20]),

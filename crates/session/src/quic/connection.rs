@@ -22,11 +22,13 @@ use super::doq::{DoqError, DoqQuery, framed, query_of};
 use super::h3::{H3State, StreamFault};
 use super::listener::QuicProtocol;
 use super::query::{CompleteQuery, IncompleteQuery, QueryState, Reached, Request, Violation};
-use super::service::{QuicAnswer, QuicPatience, QuicQuery, QuicRoute, QuicService};
+use super::service::{Envelope, QuicAnswer, QuicPatience, QuicQuery, QuicRoute, QuicService};
+
 use crate::certificate;
 use crate::early::may_answer;
+use crate::http::form::{Media, RequestContent, ResponseForm, Status};
 use crate::http::h3::{self, H3Error};
-use crate::http::request::{ResponseForm, Status};
+use crate::oblivious::OpenedQuery;
 use crate::proof::HandshakeFacts;
 
 /// Maximum number of octets of a connection's incomplete queries and of its responses that the
@@ -43,6 +45,9 @@ const MAX_BUDGET: u32 = 2_000;
 const BUDGET_OF_RESPONSE: u32 = 4;
 /// Number of octets of a response for which a client sends at most one acknowledging datagram.
 const ACKNOWLEDGED: usize = 1_000;
+/// Decrease of the budget for an oblivious query that cannot be answered: the attempt to decrypt it
+/// has caused work.
+const BUDGET_OF_REFUSAL: u32 = 4;
 /// Increase of the budget in each half second.
 const BUDGET_OF_TIME: u32 = 10;
 /// Maximum duration of a handshake.
@@ -378,7 +383,8 @@ impl QuicConnection {
             (&self.http, place, arrived.has_ended, arrived.pieces.as_slice())
         {
             let (message, form) = (query_of(whole)?, ResponseForm::MESSAGE);
-            self.receive(id, &CompleteQuery { message, form, word: None }, turn);
+            let envelope = Envelope::None;
+            self.receive(id, CompleteQuery { message, form, word: None, envelope }, turn);
             return Ok(());
         }
         let mut request = match place {
@@ -399,12 +405,11 @@ impl QuicConnection {
                 let (word, form) =
                     (reading.take_word(), ResponseForm { extent, media: reading.media() });
                 let (message, word) = (message.as_slice(), word.as_deref());
-                self.receive(id, &CompleteQuery { message, form, word }, turn);
+                let query = CompleteQuery { message, form, word, envelope: Envelope::None };
+                self.handle(id, query, turn);
             }
             Reached::Reject(status) => {
-                self.budget = self.budget.saturating_sub(1);
-                let response = h3::response(status, &[], ResponseForm::MESSAGE);
-                self.send(id, Bytes::from(response), turn.now);
+                self.reject(id, status, turn.now);
                 // Data after the end of the query is not read.
                 let code = self.code(DoqError::None);
                 let _ = self.inner.recv_stream(id).stop(code);
@@ -424,11 +429,73 @@ impl QuicConnection {
         }
     }
 
+    /// Answers a request without a query.
+    fn reject(&mut self, id: StreamId, status: Status, now: Instant) {
+        self.budget = self.budget.saturating_sub(1);
+        let response = h3::response(status, &[], &ResponseForm::MESSAGE);
+        self.send(id, Bytes::from(response), now);
+    }
+
+    /// Handles a complete request: decrypts an oblivious query before it is answered.
+    fn handle(
+        &mut self,
+        id: StreamId,
+        query: CompleteQuery<'_>,
+        turn: &mut Turn<'_, impl QuicService>,
+    ) {
+        match query.form.media.content() {
+            RequestContent::Query => return self.receive(id, query, turn),
+            RequestContent::Configs => match turn.host.oblivious_configs() {
+                None => self.reject(id, Status::NotFound, turn.now),
+                Some(configs) => {
+                    self.budget = self.budget.saturating_sub(1);
+                    let response = h3::response(Status::Ok, &configs, &query.form);
+                    self.send(id, Bytes::from(response), turn.now);
+                }
+            },
+            RequestContent::Proxied => self.forward(id, query, turn),
+            RequestContent::Oblivious => match turn.host.open(query.message) {
+                Ok(OpenedQuery { query: message, seal }) => {
+                    let media = Media::Oblivious(Some(Arc::new(seal)));
+                    let form = ResponseForm { media, ..query.form };
+                    let (message, envelope) = (message.as_slice(), Envelope::Oblivious);
+                    let word = query.word;
+                    return self.answer(id, CompleteQuery { message, form, word, envelope }, turn);
+                }
+                Err(fault) => {
+                    self.budget = self.budget.saturating_sub(BUDGET_OF_REFUSAL);
+                    self.reject(id, Status::NotOpened(fault), turn.now);
+                }
+            },
+        }
+        self.is_behind = !turn.host.has_time();
+    }
+
+    /// Forwards an oblivious query for another server.
+    fn forward(
+        &mut self,
+        id: StreamId,
+        query: CompleteQuery<'_>,
+        turn: &mut Turn<'_, impl QuicService>,
+    ) {
+        let CompleteQuery { message, form, word, .. } = query;
+        let (index, ip) = (id.index() as u32, self.inner.remote_address().ip());
+        let route = QuicRoute { request: index, ..turn.route };
+        match turn.host.forward(route, ip, word.unwrap_or_default(), message) {
+            Ok(()) => {
+                self.active = turn.now;
+                let state = QueryState::Waiting(form);
+                self.requests.push(Request { index, since: turn.now, state });
+            }
+            Err(fault) => self.reject(id, Status::of_proxy(fault), turn.now),
+        }
+    }
+
     /// Answers a query, unless it must wait for the end of the handshake.
     fn receive(
         &mut self,
         id: StreamId,
-        query: &CompleteQuery<'_>,
+        query: CompleteQuery<'_>,
         turn: &mut Turn<'_, impl QuicService>,
     ) {
         if self.handshake_since.is_none() {
@@ -460,30 +527,29 @@ impl QuicConnection {
             self.held -= request.state.held();
             let QueryState::Early(message) = request.state else { return };
             let id = StreamId::new(Side::Client, Dir::Bi, request.index.into());
-            let query =
-                CompleteQuery { message: &message, form: ResponseForm::MESSAGE, word: None };
-            self.answer(id, &query, turn);
+            let (form, envelope) = (ResponseForm::MESSAGE, Envelope::None);
+            self.answer(id, CompleteQuery { message: &message, form, word: None, envelope }, turn);
         }
     }
 
     fn answer(
         &mut self,
         id: StreamId,
-        query: &CompleteQuery<'_>,
+        query: CompleteQuery<'_>,
         turn: &mut Turn<'_, impl QuicService>,
     ) {
         self.active = turn.now;
         let index = id.index() as u32;
         let route = QuicRoute { request: index, ..turn.route };
         let protocol = if self.http.is_some() { QuicProtocol::H3 } else { QuicProtocol::Doq };
-        let CompleteQuery { message, form, word } = *query;
+        let CompleteQuery { message, form, word, envelope } = query;
         // The client may have changed its address since the handshake (RFC 9000 §9).
         let ip = self.inner.remote_address().ip();
         let (entrance, facts) = (self.entrance, self.facts.as_deref());
-        let query = QuicQuery { route, ip, entrance, protocol, word, facts };
+        let query = QuicQuery { route, ip, entrance, protocol, envelope, word, facts };
         match turn.host.answer(&query, message) {
             QuicAnswer::Now(reply) => {
-                let response = self.response(reply, form);
+                let response = self.response(reply, &form);
                 self.respond(id, response, turn.now);
             }
             QuicAnswer::Later => {
@@ -496,26 +562,27 @@ impl QuicConnection {
     }
 
     /// Returns the octets of a response, in the form of the protocol.
-    fn response(&self, reply: &[u8], form: ResponseForm) -> Option<Vec<u8>> {
+    fn response(&self, reply: &[u8], form: &ResponseForm) -> Option<Vec<u8>> {
         match self.http {
             None => framed(reply),
-            Some(_) => Some(h3::response(Status::Ok, reply, form)),
+            Some(_) => {
+                let (status, reply) = form.media.answered(reply);
+                Some(h3::response(status, reply, form))
+            }
         }
     }
 
     /// Sends the reply to an earlier query. An empty reply ends the stream of the query.
     pub(super) fn reply(&mut self, index: u32, reply: &[u8], now: Instant) {
-        let waiting = self.requests.iter().enumerate().find_map(|(place, one)| match one.state {
-            QueryState::Waiting(form) if one.index == index => Some((place, form)),
-            _ => None,
-        });
-        let Some((place, form)) = waiting else { return };
-        self.requests.swap_remove(place);
+        let is_it =
+            |one: &Request| one.index == index && matches!(one.state, QueryState::Waiting(_));
+        let Some(place) = self.requests.iter().position(is_it) else { return };
+        let QueryState::Waiting(form) = self.requests.swap_remove(place).state else { return };
         let id = StreamId::new(Side::Client, Dir::Bi, index.into());
         if reply.is_empty() {
             self.reset(id, DoqError::Unspecified);
         } else {
-            self.respond(id, self.response(reply, form), now);
+            self.respond(id, self.response(reply, &form), now);
         }
     }
 

@@ -8,12 +8,11 @@
 //! ```
 //!
 //! `quinn-proto` provides the state machine of QUIC. This module adds the rest: which clients may
-//! connect, and which must prove their address first ([`server`]), as its caller decides
-//! ([`service`]); the queries of a connection and their bounds (`connection`), and the state of
-//! each (`query`); the octets of a query ([`doq`]), or of a request of HTTP/3 (`http::h3`), and the
-//! other streams of HTTP/3 (`h3`); secrets and connection IDs that all workers understand
-//! ([`keys`]); the settings of a listener ([`listener`]). [`client`] is the client's end, and
-//! [`upstream`] is the client's end with the queries of many clients.
+//! connect, and which must prove their address first ([`server`]); the queries of a connection and
+//! their bounds (`connection`); the octets of a query ([`doq`]), or of a request of HTTP/3
+//! (`http::h3`), and the other streams of HTTP/3 (`h3`); secrets and connection IDs that all
+//! workers understand ([`keys`]); the settings of a listener ([`listener`]). [`client`] is the
+//! client's end, and [`upstream`] is the client's end with the queries of many clients.
 
 mod arrived;
 pub mod client;
@@ -24,14 +23,14 @@ pub mod keys;
 pub mod listener;
 mod query;
 pub mod server;
-pub mod service;
+mod service;
 pub mod upstream;
 
 pub use doq::DoqError;
 pub use keys::QuicKeys;
 pub use listener::{QuicListener, QuicProtocol};
-pub use server::QuicServer;
+pub use server::{QuicCounts, QuicServer};
 pub use service::{
-    Admission, Newcomer, QuicAnswer, QuicCounts, QuicDatagram, QuicHost, QuicPath, QuicPatience,
+    Admission, Envelope, Newcomer, QuicAnswer, QuicDatagram, QuicHost, QuicPath, QuicPatience,
     QuicQuery, QuicRoute, QuicService, Room, Whose,
 };

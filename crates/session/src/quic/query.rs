@@ -1,4 +1,4 @@
-//! The state of one query on its stream, from its first octet to the last octet of its response.
+//! The query on a stream of QUIC, from its first octets to the last octet of its response.
 
 use std::time::Instant;
 
@@ -6,8 +6,9 @@ use bytes::Bytes;
 
 use super::arrived::Arrived;
 use super::doq::{DoqQuery, DoqViolation};
+use super::service::Envelope;
+use crate::http::form::{Media, ResponseExtent, ResponseForm, Status};
 use crate::http::h3::{H3Asked, H3Error, H3Request};
-use crate::http::request::{Media, ResponseExtent, ResponseForm, Status};
 
 /// A query that is incomplete or unanswered, or whose response is not sent completely.
 pub(super) struct Request {
@@ -27,6 +28,25 @@ pub(super) enum QueryState {
     Sending(Bytes),
 }
 
+/// A query that is complete.
+pub(super) struct CompleteQuery<'q> {
+    pub(super) message: &'q [u8],
+    pub(super) form: ResponseForm,
+    pub(super) word: Option<&'q [u8]>,
+    pub(super) envelope: Envelope,
+}
+
+impl QueryState {
+    pub(super) fn held(&self) -> usize {
+        match self {
+            Self::Reading(query) => query.held(),
+            Self::Early(message) => message.len(),
+            Self::Waiting(_) => 0,
+            Self::Sending(rest) => rest.len(),
+        }
+    }
+}
+
 /// An incomplete query.
 pub(super) enum IncompleteQuery {
     Doq(DoqQuery),
@@ -41,13 +61,6 @@ pub(super) enum Reached {
     Query(Vec<u8>, ResponseExtent),
     /// The request has no query.
     Reject(Status),
-}
-
-/// A query that is complete.
-pub(super) struct CompleteQuery<'q> {
-    pub(super) message: &'q [u8],
-    pub(super) form: ResponseForm,
-    pub(super) word: Option<&'q [u8]>,
 }
 
 /// The reason why a stream cannot be read.
@@ -125,17 +138,6 @@ impl IncompleteQuery {
                     H3Asked::Reject(status) => Reached::Reject(status),
                 })
             }
-        }
-    }
-}
-
-impl QueryState {
-    pub(super) fn held(&self) -> usize {
-        match self {
-            Self::Reading(query) => query.held(),
-            Self::Early(message) => message.len(),
-            Self::Waiting(_) => 0,
-            Self::Sending(rest) => rest.len(),
         }
     }
 }

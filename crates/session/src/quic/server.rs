@@ -24,8 +24,8 @@ use super::doq::DoqError;
 use super::keys::QuicKeys;
 use super::listener::QuicListener;
 use super::service::{
-    Admission, Newcomer, QuicCounts, QuicDatagram, QuicHost, QuicPath, QuicPatience, QuicRoute,
-    QuicService, Room, Whose,
+    Admission, Newcomer, QuicDatagram, QuicHost, QuicPath, QuicPatience, QuicRoute, QuicService,
+    Room, Whose,
 };
 use crate::certificate;
 use crate::network::{ClientNetwork, NetworkCounts};
@@ -57,6 +57,23 @@ const fn crowded_at(network: ClientNetwork) -> usize {
 /// Maximum number of octets of incomplete queries and of responses that clients have not read, of
 /// all connections of a worker. Above it, connections that add more are closed.
 const MAX_HELD: usize = 64 << 20;
+
+/// Numbers of events since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct QuicCounts {
+    /// Complete handshakes.
+    pub completed: u64,
+    /// Complete handshakes of clients that sent queries before the end of the handshake.
+    pub early: u64,
+    /// Handshakes that failed or took too long.
+    pub failed: u64,
+    /// Clients that had to prove their address first.
+    pub retried: u64,
+    /// Connections that the server ended because the client violated the protocol.
+    pub violations: u64,
+    /// Connections that the server ended because the client caused too much work or sent too much.
+    pub excesses: u64,
+}
 
 #[derive(Default)]
 struct Slot {

@@ -1,10 +1,13 @@
-//! What a [`QuicServer`](super::QuicServer) needs from its caller, and what it reports.
+//! The values that pass between [`QuicServer`](super::QuicServer) and its caller, and the traits of
+//! the caller.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::listener::{QuicListener, QuicProtocol};
 use crate::network::ClientNetwork;
+use crate::oblivious::{ObliviousFault, OpenedQuery, ProxyFault};
 use crate::proof::HandshakeFacts;
 
 /// A datagram of a client.
@@ -51,10 +54,21 @@ pub struct QuicQuery<'q> {
     pub entrance: u16,
     /// The transport of the query.
     pub protocol: QuicProtocol,
+    /// Whether the client has sent the query through a proxy.
+    pub envelope: Envelope,
     /// The device identifier of the client, from the path of the request.
     pub word: Option<&'q [u8]>,
     /// Facts about the client and its device from the TLS handshake.
     pub facts: Option<&'q HandshakeFacts>,
+}
+
+/// How a query has arrived in its request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Envelope {
+    /// As a DNS message.
+    None,
+    /// Encrypted for the target of Oblivious DNS over HTTPS.
+    Oblivious,
 }
 
 /// How the caller answers a query.
@@ -135,6 +149,25 @@ pub trait QuicService: QuicHost {
     fn admit(&mut self, newcomer: &Newcomer) -> Admission;
     /// Answers a query.
     fn answer(&mut self, query: &QuicQuery<'_>, message: &[u8]) -> QuicAnswer<'_>;
+    /// Decrypts an oblivious query. By default, this server is no target.
+    ///
+    /// # Errors
+    /// The client is at fault, or this server is no target.
+    fn open(&mut self, _: &[u8]) -> Result<OpenedQuery, ObliviousFault> {
+        Err(ObliviousFault::NoTarget)
+    }
+    /// Forwards an oblivious query for the server that the parameters name. The reply comes later.
+    /// By default, this server is no proxy.
+    ///
+    /// # Errors
+    /// The query cannot be forwarded.
+    fn forward(&mut self, _: QuicRoute, _: IpAddr, _: &[u8], _: &[u8]) -> Result<(), ProxyFault> {
+        Err(ProxyFault::NoProxy)
+    }
+    /// Returns the configurations of the target; `None` if this server is no target.
+    fn oblivious_configs(&mut self) -> Option<Arc<[u8]>> {
+        None
+    }
     /// Begins the time share of the next connection. Returns `false` if no time is left in this
     /// pass of the event loop. The queries of the connection then wait for
     /// [`QuicServer::catch_up`](super::QuicServer::catch_up).
@@ -151,21 +184,4 @@ pub struct QuicPatience {
     pub idle: Duration,
     /// Maximum time until a query has arrived completely, and until the client has read a response.
     pub read: Duration,
-}
-
-/// Numbers of events since the start.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct QuicCounts {
-    /// Complete handshakes.
-    pub completed: u64,
-    /// Complete handshakes of clients that sent queries before the end of the handshake.
-    pub early: u64,
-    /// Handshakes that failed or took too long.
-    pub failed: u64,
-    /// Clients that had to prove their address first.
-    pub retried: u64,
-    /// Connections that the server ended because the client violated the protocol.
-    pub violations: u64,
-    /// Connections that the server ended because the client caused too much work or sent too much.
-    pub excesses: u64,
 }

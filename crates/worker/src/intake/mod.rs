@@ -23,6 +23,7 @@ mod accept;
 mod device;
 mod headers;
 mod quic;
+mod requests;
 mod streams;
 mod unread;
 

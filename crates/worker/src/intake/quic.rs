@@ -7,6 +7,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use avocet_io::Peer;
@@ -15,9 +16,10 @@ use avocet_io::udp::{Datagram, LateReplies, UdpListener};
 use avocet_nameserver::query::Client;
 use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::miss::{StreamRoute, Way};
+use avocet_session::oblivious::{ObliviousFault, OpenedQuery, ProxyFault};
 use avocet_session::quic::{
-    Admission, Newcomer, QuicAnswer, QuicDatagram, QuicHost, QuicPath, QuicPatience, QuicProtocol,
-    QuicQuery, QuicRoute, QuicServer, QuicService, Room, Whose,
+    Admission, Envelope, Newcomer, QuicAnswer, QuicDatagram, QuicHost, QuicPath, QuicPatience,
+    QuicProtocol, QuicQuery, QuicRoute, QuicServer, QuicService, Room, Whose,
 };
 
 use super::accept::Door;
@@ -136,9 +138,10 @@ impl<A: Answer> QuicService for QuicEntry<'_, '_, A> {
         let mut device = None;
         let client = Client {
             ip: query.ip,
-            transport: match query.protocol {
-                QuicProtocol::Doq => Transport::Quic,
-                QuicProtocol::H3 => Transport::Https,
+            transport: match (query.protocol, query.envelope) {
+                (QuicProtocol::Doq, _) => Transport::Quic,
+                (QuicProtocol::H3, Envelope::None) => Transport::Https,
+                (QuicProtocol::H3, Envelope::Oblivious) => Transport::Odoh,
             },
             is_tls12: false,
             entrance: Entrance(query.entrance),
@@ -151,6 +154,27 @@ impl<A: Answer> QuicService for QuicEntry<'_, '_, A> {
             Answered::Later => QuicAnswer::Later,
             Answered::Never => QuicAnswer::Never,
         }
+    }
+
+    fn open(&mut self, octets: &[u8]) -> Result<OpenedQuery, ObliviousFault> {
+        self.turn.answer.open(octets)
+    }
+
+    fn forward(
+        &mut self,
+        route: QuicRoute,
+        ip: IpAddr,
+        parameters: &[u8],
+        octets: &[u8],
+    ) -> Result<(), ProxyFault> {
+        let QuicRoute { slot, generation, request } = route;
+        let slot = slot | QUIC_PLACE;
+        let route = StreamRoute { worker: self.turn.index, slot, generation, request };
+        self.turn.answer.forward(route, ip, parameters, octets)
+    }
+
+    fn oblivious_configs(&mut self) -> Option<Arc<[u8]>> {
+        self.turn.answer.oblivious_configs()
     }
 
     fn begin_share(&mut self) -> bool {

@@ -24,6 +24,7 @@ use avocet_session::session::ServerSession;
 use rustls::HandshakeKind;
 
 use super::device::{ConnectionDevice, claims};
+use super::requests;
 use super::unread::{Pace, Unread};
 use crate::token::Token;
 use crate::values::{Answer, Answered};
@@ -533,16 +534,17 @@ impl Connection {
                 let claims = claims(device, replies.facts(), replies.word());
                 let is_tls12 = replies.facts().is_some_and(|facts| facts.is_tls12);
                 let client = Client { claims, is_tls12, ..client };
-                match answer.answer(frame, &client) {
+                match requests::answer(frame, replies, &client, answer) {
                     // A reply always fits into a frame.
-                    Answered::Now(message) => replies.push(message),
-                    Answered::Transfer(first, rest) => {
+                    Some(Answered::Now(message)) => replies.push(message),
+                    Some(Answered::Transfer(first, rest)) => {
                         replies.push(first);
                         *in_flight += 1;
                         *transfer = Some(RunningTransfer { rest, since_ms: now_ms });
                     }
-                    Answered::Later => *in_flight += 1,
-                    Answered::Never => replies.refuse(),
+                    Some(Answered::Later) => *in_flight += 1,
+                    Some(Answered::Never) => replies.refuse(),
+                    None => {}
                 }
                 if !answer.has_time() {
                     *pace = Pace::Slow;

@@ -95,7 +95,7 @@ fn faults_point_at_their_column_and_say_what_to_do() {
         (
             "client.transport == 'sctp'",
             21,
-            "there is no transport `sctp`: available: udp, tcp, tls, https, quic",
+            "there is no transport `sctp`: available: udp, tcp, tls, https, quic, odoh",
         ),
         (
             "'x' in qname",

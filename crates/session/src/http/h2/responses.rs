@@ -2,15 +2,17 @@
 //! §6.9).
 
 use std::mem;
+use std::sync::Arc;
 
 use super::{Http2, MAX_BUDGET, MAX_KEPT, MAX_WINDOW, RESET_COST};
+use crate::http::form::{Media, RequestContent, ResponseExtent, Status};
 use crate::http::frames::{
     Code, DATA, END_HEADERS, END_STREAM, FrameHead, HEAD, HEADERS, MAX_PAYLOAD, StreamEnd,
     write_head,
 };
 use crate::http::h2_stream::{OpenStream, StreamState};
-use crate::http::request::{ResponseExtent, Status};
 use crate::http::response::{self, Content};
+use crate::oblivious::ReplySeal;
 
 /// The increase of the budget per response.
 const RESPONSE_REFILL: u32 = 4;
@@ -20,16 +22,25 @@ impl Http2 {
     pub(crate) fn answer(&mut self, id: u32, message: &[u8]) {
         let Some(at) = self.position(id) else { return };
         let mut stream = self.streams.swap_remove(at);
-        self.budget = (self.budget + RESPONSE_REFILL).min(MAX_BUDGET);
-        let media = stream.media;
+        let media = mem::take(&mut stream.media);
+        // A request for configurations costs as much as other requests without a query.
+        self.budget = match media.content() {
+            RequestContent::Configs => self.budget.saturating_sub(1),
+            _ => (self.budget + RESPONSE_REFILL).min(MAX_BUDGET),
+        };
         self.replied = self.replied.wrapping_add(1);
+        let (status, message) = media.answered(message);
+        if status != Status::Ok {
+            return self.head(id, status, Content::NONE, StreamEnd::Here);
+        }
         let Some(whole) = media.body(message) else {
             return self.head(id, Status::Refused, Content::NONE, StreamEnd::Here);
         };
         let body = if stream.extent == ResponseExtent::Whole { &*whole } else { &[] };
         let end = if body.is_empty() { StreamEnd::Here } else { StreamEnd::Later };
         let h3_port = mem::take(&mut self.h3_port);
-        self.head(id, Status::Ok, Content { media, message, len: whole.len(), h3_port }, end);
+        let content = Content { media: &media, message, len: whole.len(), h3_port };
+        self.head(id, Status::Ok, content, end);
         let sent = self.send(id, body, &mut stream.window);
         let rest = &body[sent..];
         if rest.is_empty() {
@@ -47,6 +58,25 @@ impl Http2 {
     pub(crate) fn refuse(&mut self, id: u32) {
         if self.forget(id) {
             self.reset(id, Code::Cancel);
+        }
+    }
+
+    /// Sets the keys that seal the response on a stream.
+    pub(crate) fn seal_with(&mut self, id: u32, seal: Arc<ReplySeal>) {
+        if let Some(at) = self.position(id) {
+            self.streams[at].media = Media::Oblivious(Some(seal));
+        }
+    }
+
+    /// Answers a request that was delivered with a status. The attempt to decrypt it has caused
+    /// work.
+    pub(crate) fn reject_delivered(&mut self, id: u32, status: Status) {
+        if !self.forget(id) {
+            return;
+        }
+        let spent = self.spend(RESET_COST).and_then(|()| self.reject(id, status, StreamEnd::Here));
+        if let Err(code) = spent {
+            self.end(code);
         }
     }
 

@@ -237,11 +237,11 @@ fn streams_of_the_connection_follow_their_rules() {
 
 #[test]
 fn responses_have_fields_and_body() {
-    let octets = response(Status::NotFound, b"", ResponseForm::MESSAGE);
+    let octets = response(Status::NotFound, b"", &ResponseForm::MESSAGE);
     assert_eq!(octets[..2], [1, octets.len() as u8 - 2]);
-    let whole = response(Status::Ok, b"message", ResponseForm::MESSAGE);
+    let whole = response(Status::Ok, b"message", &ResponseForm::MESSAGE);
     assert!(whole.ends_with(b"\x00\x07message"));
     let form = ResponseForm { extent: ResponseExtent::Fields, ..ResponseForm::MESSAGE };
-    let fields = response(Status::Ok, b"message", form);
+    let fields = response(Status::Ok, b"message", &form);
     assert_eq!(whole[..fields.len()], fields);
 }
