@@ -1,5 +1,6 @@
 //! Revisions of a configuration file that people and programs change in turn.
 
+use std::fs;
 use std::sync::Arc;
 
 use avocet_config::Config;
