@@ -136,6 +136,28 @@ fn commands_reach_the_server_while_its_file_has_errors() {
 }
 
 #[test]
+fn a_pipe_in_place_of_the_file_is_an_error_and_blocks_nothing() {
+    let upstream = Upstream::start();
+    let (site, mut server) = started(&upstream);
+    std::fs::remove_file(site.file()).unwrap();
+    assert!(Command::new("mkfifo").arg(site.file()).status().unwrap().success());
+    server.signal("HUP");
+    let line = server.wait_for_line("not reloaded");
+    assert!(line.contains("it is a pipe or a device, not a file"), "{line}");
+    assert_eq!(site.ask("host.lan").0, [10, 0, 0, 1]);
+    let checked = site.avocet(&["check"]);
+    let message = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(message.contains("it is a pipe or a device, not a file"), "{message}");
+    let answer = site.control_lines(b"{\"command\":\"reload\"}\n");
+    assert!(answer[0]["error"].as_str().unwrap().contains("it is a pipe"), "{answer:?}");
+
+    std::fs::remove_file(site.file()).unwrap();
+    site.configure(upstream.addr, "", &record("10.0.0.2"));
+    server.wait_for_line("configuration reloaded");
+    assert_eq!(site.ask("host.lan").0, [10, 0, 0, 2]);
+}
+
+#[test]
 fn what_needs_a_restart_is_named_and_the_rest_applies() {
     let upstream = Upstream::start();
     let (site, mut server) = started(&upstream);
