@@ -34,7 +34,7 @@ const ENTRY_HEAD_BYTES: usize = 24;
 pub struct SnapshotMoment {
     /// Wall-clock seconds since 1970.
     pub wall_now: u64,
-    /// The same moment on the caches' clock.
+    /// The moment of `wall_now` on the monotonic clock of the caches, in seconds.
     pub now: u32,
     /// The current epoch. Loaded responses get this epoch.
     pub epoch: u32,

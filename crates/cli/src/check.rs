@@ -82,8 +82,8 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
 
 /// Returns the errors and warnings of the files of all zones.
 fn zone_faults(config: &Config) -> Vec<ZoneFileFault> {
-    // These files may be missing: the first transfer or request creates the file of a fetched zone,
-    // and the server writes the file of a catalog.
+    // The file of such a zone may be missing: the first transfer or request creates the file of a
+    // fetched zone, and the server writes the file of a catalog.
     let is_ours = |zone: &&ZoneConfig| zone.is_fetched() || zone.catalog == CatalogRole::Producer;
     let zones = config.zones.iter().filter(|zone| !is_ours(zone) || zone.file.exists());
     zones.flat_map(|zone| zone_files::faults_of(zone).list()).collect()

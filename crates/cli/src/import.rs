@@ -107,7 +107,7 @@ fn import(
 /// Returns the imported rules of the user that have no effect in a list, each with the reason.
 fn broken_lines(imported: &Imported, beside: &str) -> Vec<String> {
     let Ok(config) = Config::from_text(None, &imported.config, &BTreeMap::new()) else {
-        // `avocet check` reports the errors.
+        // The errors are not lost: `avocet check` reports them for the written file.
         return Vec::new();
     };
     let mut notes = Vec::new();
@@ -131,7 +131,8 @@ fn broken_lines(imported: &Imported, beside: &str) -> Vec<String> {
 /// Returns the zones that the server cannot read, each with the first errors in its files.
 fn broken_zones(imported: &Imported, beside: &str) -> Vec<String> {
     let mut notes = Vec::new();
-    // Companion files are not written yet.
+    // The files that accompany the configuration are not on disk yet, so their imported texts are
+    // used.
     let own: BTreeMap<PathBuf, &str> = imported
         .files
         .iter()

@@ -1,4 +1,5 @@
-//! `avocet log`: the query log, of the running server and in its files.
+//! `avocet log`: follows, searches, exports, checks, counts and prunes the query log, through the
+//! running server or in the files of the log.
 
 use std::process::ExitCode;
 

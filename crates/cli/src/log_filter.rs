@@ -80,7 +80,7 @@ pub(crate) fn time(config: Option<&Config>, text: &str) -> Result<u64, CommandEr
     }
     match config {
         Some(config) => unix_secs(config, text),
-        // The time zone is unknown.
+        // The time zone is unknown without a configuration, so only Unix seconds are accepted.
         None => text.parse().map_err(|_| CommandError::NotUnixSecs(text.to_owned())),
     }
 }

@@ -81,7 +81,7 @@ pub(crate) fn why(args: &WhyArgs) -> ExitCode {
     };
     let in_zone = |at: &str| match &found.config {
         Some(config) => unix_secs(config, at),
-        // The time zone is unknown.
+        // The time zone is unknown without a configuration, so only Unix seconds are accepted.
         None => at.parse().map_err(|_| CommandError::NotUnixSecs(at.to_owned())),
     };
     let at = match args.at.as_deref().map(in_zone).transpose() {

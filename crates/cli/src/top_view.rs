@@ -27,7 +27,7 @@ use crate::top_screen::{TopFocus, TopScreen};
 
 /// Maximum number of warnings that are shown.
 const WARNINGS: usize = 3;
-/// Number of columns of the left half of the upper part.
+/// Number of columns of the left half of the screen, above the list of queries.
 const LEFT: u16 = 56;
 /// Number of lines of the counts, of the rankings, and of the details, with their borders.
 const COUNTS: u16 = 6;

@@ -43,14 +43,14 @@ pub struct TlsRequest {
 /// How messages are sent within TLS.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum TlsForm {
-    /// On a stream, each after its length.
+    /// Each message follows its length on the stream (DNS over TLS).
     #[default]
     Frames,
-    /// In HTTP on a stream.
+    /// Messages are in HTTP requests and responses on a stream.
     Https(HttpsRequest),
-    /// On streams of QUIC.
+    /// Each query and its response are on a QUIC stream of their own (DNS over QUIC).
     Quic,
-    /// In HTTP/3.
+    /// Messages are in HTTP/3 requests and responses.
     H3(HttpsRequest),
 }
 

@@ -71,7 +71,7 @@ pub fn access_keys_between(
 /// Returns the keys for access whose values differ between two texts, whether they have an effect
 /// or not.
 fn written_keys_between(before: &str, after: &str) -> Vec<&'static str> {
-    // Both texts have been read as configurations, so they are TOML.
+    // Both texts were parsed as configurations before, so parsing them as TOML cannot fail.
     let [before, after] = [before, after].map(|text| text.parse::<Table>().unwrap_or_default());
     let differs = |table: &OptionalTable| {
         let [one, other] = [&before, &after].map(|text| text.get(table.name));

@@ -79,7 +79,8 @@ impl AcmeConfig {
         let owner = proof_owner(name);
         let missing = || ProofZoneFault::Missing(name.to_owned());
         let wire = typed_name(&owner).map_err(|_| missing())?.to_ascii_lowercase();
-        // The authority cannot see a zone with a view.
+        // The authority sees only zones that all clients see, so a zone with a view cannot prove
+        // control of a name.
         let common = zones.iter().filter(|zone| zone.is_common());
         let above = common.filter(|zone| is_below(&wire, &zone.name));
         let zone = above.max_by_key(|zone| zone.name.len()).ok_or_else(missing)?;

@@ -22,14 +22,14 @@ pub enum CatalogRole {
     Producer,
     /// A zone that a catalog of this server lists.
     Listed {
-        /// The folded name of the catalog, in wire form.
+        /// The name of the catalog, in lower case and wire form.
         catalog: Box<[u8]>,
         /// The property `group`; empty if there is none.
         group: String,
     },
     /// A zone that a catalog of another server lists. It is not in the configuration file.
     Member {
-        /// The folded name of the catalog, in wire form.
+        /// The name of the catalog, in lower case and wire form.
         catalog: Box<[u8]>,
     },
 }

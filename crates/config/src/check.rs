@@ -21,8 +21,8 @@ pub(super) struct Check {
     doubts: Vec<SettingFault>,
     /// The other files that the configuration names.
     files: NamedFiles,
-    /// The folded names of keys with faults, in wire form. Other settings may name them without a
-    /// further fault.
+    /// The names of keys with faults, in lower case and wire form. Other settings may name them
+    /// without a further fault.
     faulty_keys: Vec<Box<[u8]>>,
 }
 

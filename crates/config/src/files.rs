@@ -8,7 +8,7 @@ use std::path::{self, Component, Path, PathBuf};
 /// What a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum FileContent {
-    /// Text or data, of which messages may show parts.
+    /// Text or data that is not secret, so messages may show parts of it.
     Open,
     /// A secret, or a certificate that may be in one file with its key.
     Secret,

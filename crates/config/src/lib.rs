@@ -236,7 +236,7 @@ pub struct ServerConfig {
     pub local_names: bool,
     /// Whether the server announces its encrypted listeners to clients (RFC 9462, RFC 9461).
     pub announce: bool,
-    /// Zones that have only local records, as folded names in wire form.
+    /// Zones that have only local records, as names in lower case and wire form.
     pub local_zones: Vec<Box<[u8]>>,
     /// Largest UDP answer, and the EDNS buffer size in answers, in octets, 512 to 4096.
     pub max_udp_size: u16,
@@ -244,8 +244,8 @@ pub struct ServerConfig {
     pub minimal_responses: bool,
     /// The account that the server runs as after it has bound its sockets.
     pub user: Option<String>,
-    /// Host names of the HTTP listener in addition to those of the local network; folded, without
-    /// final dot.
+    /// Host names of the HTTP listener in addition to those of the local network; in lower case,
+    /// without final dot.
     pub http_names: Vec<String>,
     /// The group with access to the control socket.
     pub control_group: Option<String>,
@@ -351,7 +351,7 @@ pub struct DnssecConfig {
     pub trust_anchor_updates: bool,
     /// Whether the server signals to zones which of their keys it trusts (RFC 8145).
     pub key_tag_signal: bool,
-    /// Negative trust anchors (RFC 7646), as folded names in wire form.
+    /// Negative trust anchors (RFC 7646), as names in lower case and wire form.
     pub negative_anchors: Vec<Box<[u8]>>,
     /// Whether signatures with SHA-1 are accepted.
     pub validate_sha1: bool,
@@ -360,7 +360,7 @@ pub struct DnssecConfig {
 /// A `[[forward]]`: the servers for the names of a zone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForwardConfig {
-    /// The folded name of the zone, in wire form.
+    /// The name of the zone, in lower case and wire form.
     pub zone: Box<[u8]>,
     /// Whether the zone is excluded from the rule of the nearest zone above it, as `!zone`.
     pub exception: bool,
@@ -504,7 +504,7 @@ pub struct ServeStaleConfig {
 /// A local RRset of class IN.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordConfig {
-    /// The folded owner in wire form; a first label `*` is a wildcard (RFC 4592).
+    /// The owner, in lower case and wire form; a first label `*` is a wildcard (RFC 4592).
     pub name: Box<[u8]>,
     /// The record type; never a meta type.
     pub rtype: Rtype,

@@ -12,7 +12,7 @@ use super::setting::Text;
 /// A response policy zone that is transferred from other servers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransferredList {
-    /// The name of the zone, folded, in wire form.
+    /// The name of the zone, in lower case and wire form.
     pub zone: Box<[u8]>,
     /// The servers that the zone is transferred from, at least one.
     pub primaries: Primaries,

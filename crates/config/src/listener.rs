@@ -74,9 +74,11 @@ pub enum AddressAllow<'c> {
     Common,
     /// The list of the listener.
     Own(&'c AllowConfig),
-    /// Both lists: the address is closing, and a client must be in both.
+    /// Both lists, and a client must be in both: the configuration no longer names the address,
+    /// which stays open until a restart.
     Both(&'c AllowConfig, &'c AllowConfig),
-    /// No client: the address is closing, and its listener was removed.
+    /// No client: the listener of the address was removed, and the address stays open until a
+    /// restart.
     Nobody,
 }
 

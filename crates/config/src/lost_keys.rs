@@ -21,7 +21,7 @@ struct EntryName<'t> {
 impl<'t> EntryName<'t> {
     fn of(table: &'t str, entry: &Table) -> Self {
         let text = |key: &str| entry.get(key).and_then(Value::as_str);
-        // A certificate has no name.
+        // A `[[certificate]]` has no name, so the path in `cert` identifies it.
         let own = ["name", "zone", "cert"].into_iter().find_map(text).unwrap_or_default();
         let short = own.strip_suffix('.').filter(|short| !short.is_empty()).unwrap_or(own);
         let folded = short.to_ascii_lowercase();

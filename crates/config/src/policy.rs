@@ -409,7 +409,8 @@ fn compile(config: &PolicyConfig, places: &Places, rules: &[RulePlace], check: &
                     );
                 }
             }
-            // Such a rule would have no effect, and nothing would report it.
+            // A rule with such an action cannot test the answer: the rule would have no effect, and
+            // nothing would report this.
             for rule in checked
                 .rules()
                 .iter()

@@ -29,7 +29,7 @@ const ANSWERS: u8 = 4;
 /// `[[pool]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// The name, folded, in wire form.
+    /// The name, in lower case and wire form.
     pub name: Box<[u8]>,
     /// The TTL of the records.
     pub ttl_secs: u32,

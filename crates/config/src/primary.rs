@@ -18,8 +18,8 @@ pub struct Primary {
     pub server: SocketAddr,
     /// The name in the certificate of the server; `None` for TCP without TLS.
     pub tls: Option<PeerName>,
-    /// The folded name of the key that signs the messages of both sides, in wire form; `None` for
-    /// the key of the zone.
+    /// The name of the key that signs the messages of both sides, in lower case and wire form;
+    /// `None` for the key of the zone.
     pub key: Option<Box<[u8]>>,
 }
 
@@ -28,14 +28,14 @@ pub struct Primary {
 pub struct Primaries {
     /// The servers in the order in which they are queried; empty if the zone is not transferred.
     pub servers: Vec<Primary>,
-    /// The folded name of the key for primaries without their own key, in wire form.
+    /// The name of the key for primaries without their own key, in lower case and wire form.
     pub key: Option<Box<[u8]>>,
     /// Proofs that primaries with TLS must provide.
     pub tls: UpstreamTls,
 }
 
 impl Primaries {
-    /// Returns the folded name of the key for a primary, in wire form.
+    /// Returns the name of the key for a primary, in lower case and wire form.
     #[must_use]
     pub fn key_for<'a>(&'a self, primary: &'a Primary) -> Option<&'a [u8]> {
         primary.key.as_deref().or(self.key.as_deref())

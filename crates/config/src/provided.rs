@@ -24,7 +24,7 @@ pub struct ProvidedZone {
     pub head: Option<PathBuf>,
     /// The TTL of records that have no TTL in the source.
     pub ttl_secs: u32,
-    /// The domain of the hosts, in folded wire form, if the zone has reverse names.
+    /// The domain of the hosts, in lower-case wire form, if the zone has reverse names.
     pub domain: Option<Name>,
     /// The source of the text, with [`ProviderKind::Http`].
     pub source: Option<ZoneUrl>,

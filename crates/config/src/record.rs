@@ -70,7 +70,8 @@ fn doubt_unsigned(
     }
     for (apex, found) in by_zone {
         let first = found[0];
-        // A derived PTR record has the place of the record with its address.
+        // A derived PTR record is reported at the place of the address record that it is derived
+        // from.
         let place = places.get(&first.name).or_else(|| places.get(first.rdata.first()?));
         let Some(place) = place else { continue };
         let others = match found.len() - 1 {

@@ -103,7 +103,7 @@ pub struct ZoneSigning {
     pub policy: SigningPolicy,
     /// The directory of the keys of the zone and their state.
     pub directory: PathBuf,
-    /// The names of pools in the zone, folded, in wire form. Their answers are signed.
+    /// The names of pools in the zone, in lower case and wire form. Their answers are signed.
     pub pools: Vec<Box<[u8]>>,
     /// The highest TTL of these pools in seconds; zero without pools.
     pub pools_ttl_secs: u32,

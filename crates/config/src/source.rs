@@ -218,7 +218,8 @@ impl<'a> ConfigSource<'a> {
     fn syntax_fault(&self, error: &toml::de::Error) -> SettingFault {
         let span = error.span().unwrap_or(self.text.len()..self.text.len());
         let message = error.message().replace('\n', ", ");
-        // The parser does not name the key.
+        // The message of the parser does not name a duplicate key, so the key is added from the
+        // text.
         let message = match self
             .text
             .get(span.clone())

@@ -15,7 +15,7 @@ use super::upstream::ServerAddress;
 pub struct TransferClient<'c> {
     /// The address of the client.
     pub ip: IpAddr,
-    /// The folded name of the key that signs its request, in wire form.
+    /// The name of the key that signs its request, in lower case and wire form.
     pub key: Option<&'c [u8]>,
     /// Whether the connection is encrypted.
     pub is_encrypted: bool,
@@ -27,14 +27,14 @@ pub struct TransferClient<'c> {
 pub struct TransferRule {
     /// The network of the client.
     network: Option<IpNet>,
-    /// The folded name of the key that signs the request, in wire form.
+    /// The name of the key that signs the request, in lower case and wire form.
     key: Option<Box<[u8]>>,
     /// Whether the connection must be encrypted (RFC 9103).
     needs_tls: bool,
 }
 
 impl TransferRule {
-    /// Returns the folded name of the key that must sign the request, in wire form.
+    /// Returns the name of the key that must sign the request, in lower case and wire form.
     #[must_use]
     pub fn key(&self) -> Option<&[u8]> {
         self.key.as_deref()
@@ -125,7 +125,7 @@ impl FromText for AliasTransfer {
 pub struct NotifyTarget {
     /// The server.
     pub server: SocketAddr,
-    /// The folded name of the key, in wire form.
+    /// The name of the key, in lower case and wire form.
     pub key: Option<Box<[u8]>>,
 }
 

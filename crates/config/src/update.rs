@@ -17,7 +17,7 @@ use super::setting::FromText;
 pub struct UpdateRule {
     /// The network of the client.
     network: Option<IpNet>,
-    /// The folded name of the key, in wire form.
+    /// The name of the key, in lower case and wire form.
     key: Box<[u8]>,
     names: UpdateNames,
     /// The types that the key may change; empty for all types except those that must be named
@@ -30,7 +30,7 @@ pub struct UpdateRule {
 enum UpdateNames {
     /// All names of the zone.
     All,
-    /// Exactly this name, folded, in wire form.
+    /// Exactly this name, in lower case and wire form.
     Exact(Box<[u8]>),
     /// This name and all names below it.
     Subtree(Box<[u8]>),
@@ -39,7 +39,7 @@ enum UpdateNames {
 }
 
 impl UpdateRule {
-    /// Returns the folded name of the key, in wire form.
+    /// Returns the name of the key, in lower case and wire form.
     #[must_use]
     pub fn key(&self) -> &[u8] {
         &self.key

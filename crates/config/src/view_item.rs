@@ -31,7 +31,7 @@ pub enum ViewItem {
 /// The view of a zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZoneView {
-    /// The name of the zone, folded, in wire form.
+    /// The name of the zone, in lower case and wire form.
     pub zone: Box<[u8]>,
     /// The clients that see the zone; never empty.
     pub items: Vec<ViewItem>,

@@ -38,8 +38,8 @@ pub struct HttpsConfig {
 pub enum HttpsCertificate {
     /// The certificate of `tls-cert` and `tls-key`.
     Own(CertificateFiles),
-    /// The certificates of `[[certificate]]`, `[acme]` and `[home-ca]`, as at the addresses of
-    /// encrypted DNS.
+    /// The certificates of `[[certificate]]`, `[acme]` and `[home-ca]`, which the addresses of
+    /// encrypted DNS also show.
     Shared,
 }
 

@@ -43,7 +43,7 @@ const MAX_FILE_NAME: usize = 226;
 /// `[[zone]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZoneConfig {
-    /// The name, folded, in wire form.
+    /// The name, in lower case and wire form.
     pub name: Box<[u8]>,
     /// The clients that see the zone; empty for all clients that see no other zone with this name.
     pub view: Vec<ViewItem>,

@@ -108,7 +108,7 @@ impl NeighbourQueries {
     }
 }
 
-/// What a read of the table's changes has found.
+/// The result of reading the changes of the neighbour table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heard {
     /// The changes were read. If there are many, more may follow.
@@ -117,14 +117,15 @@ pub enum Heard {
     Lost,
 }
 
-/// The changes of the kernel's table, as they happen.
+/// The changes of the kernel's neighbour table, as they happen.
 #[derive(Debug)]
 pub struct NeighbourEvents {
     listener: Listener,
 }
 
 impl NeighbourEvents {
-    /// Subscribes to the table. The present entries of the table come first.
+    /// Subscribes to the changes of the neighbour table. The present entries of the table come
+    /// first.
     ///
     /// # Errors
     /// The system does not offer the table to this process.

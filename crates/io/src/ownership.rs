@@ -241,7 +241,7 @@ fn locked(path: &Path) -> Result<File, LockError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(LockError::Held),
-        // Such a file system has no locks. The control socket still keeps a second server away.
+        // The file system has no locks. The control socket still prevents a second server.
         Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
         Err(TryLockError::Error(error)) => Err(failed(error)),
     }

@@ -20,7 +20,7 @@ pub enum Interest {
     Read,
     /// Data can be written, or a connection attempt has ended.
     Write,
-    /// Both reading and writing.
+    /// The events of [`Self::Read`] and of [`Self::Write`].
     ReadWrite,
 }
 

@@ -128,7 +128,8 @@ pub(crate) fn prepare(
 fn deviations(flow: &str) -> Deviations {
     let either = Deviations::NONE.with(Deviation::Truncated).with(Deviation::Empty);
     match flow {
-        // The names have the queried type, and truncated answers are retried over TCP.
+        // No deviation is expected: the names have the queried type, and truncated answers are
+        // retried over TCP.
         "hit" | "large" => Deviations::NONE,
         "types" | "replay" | "probe" => either,
         "malformed" => Deviations::ALL,

@@ -51,7 +51,8 @@ impl Newer {
     ) -> &'p QueryContext<'p> {
         match &self.state {
             None => cx,
-            // A step of the wall clock may be the reason for the later snapshot.
+            // The wall time is read again, because a step of the wall clock may be the reason for
+            // the later snapshot.
             Some(state) => place.insert(QueryContext {
                 state,
                 wall_secs: cx.shared.clock.wall_secs(cx.now),

@@ -83,9 +83,9 @@ impl NameServer {
         ReadAt { now: self.clock.now().secs(), stale_window: u32::MAX }
     }
 
-    /// Adds the zones with name servers that are no longer known without these names, then the
-    /// zones with name servers that are no longer known without the former, and so on. Stops if
-    /// there are more than [`MAX_DEPENDENTS`].
+    /// Adds the zones with name servers that are no longer known without the removed names. Repeats
+    /// this for the names of the added zones until no further zone is found. Stops if there are
+    /// more than [`MAX_DEPENDENTS`].
     fn add_dependents(&self, state: &Snapshot, gone: &mut Gone<'_>) {
         loop {
             let before = gone.dependents.len();

@@ -108,7 +108,7 @@ pub struct InProcess {
 /// The owner, type and TTL of records for the RRset cache.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordKey<'a> {
-    /// Owner in wire form, folded.
+    /// Owner in lower case and wire form.
     pub owner: &'a [u8],
     /// Type.
     pub rtype: u16,

@@ -45,7 +45,7 @@ enum LeasesFault {
     Unusable(LeaseFault),
     /// The file has a broken line and leases.
     Partial(LeaseFault),
-    /// The file has no leases. It may have been cut, or all leases were given back.
+    /// The file has no leases. The file may have lost its end, or all leases were given back.
     Empty,
 }
 

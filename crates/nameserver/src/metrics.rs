@@ -110,7 +110,8 @@ pub struct WorkerMetrics {
     pub rcodes: [Counter; RCODES],
     /// Queries by the stage that ended them.
     pub stages: [Counter; STAGES.len()],
-    /// Latencies of queries that needed no network, measured for each batch.
+    /// Latencies of queries that needed no network. One measurement applies to all queries of a
+    /// batch of datagrams.
     pub hit_latency: Latencies,
     /// Latencies of queries that waited for the network.
     pub miss_latency: Latencies,

@@ -225,7 +225,7 @@ impl ZoneFiles {
             .values_mut()
             .map(|zone| {
                 let prepared = std::mem::take(&mut zone.prepared);
-                // The other files of the zone may have changed since.
+                // The other files of the zone may have changed since the zone was prepared.
                 KeptZone { prepared, ..KeptZone::new(zone.config.clone()) }
             })
             .collect();

@@ -18,7 +18,7 @@ use crate::summary::Summary;
 /// whole table is cleared when it is full.
 const MAX_KNOWN: usize = 1 << 14;
 
-/// The kinds of short texts that are made from numbers.
+/// The kinds of numbers that are stored as short texts.
 #[derive(Clone, Copy)]
 enum Code {
     Label(Label),

@@ -283,7 +283,7 @@ pub enum Label {
 /// revision, and keeps the texts for some time. For a revision that is no longer known, there are
 /// no texts.
 pub trait Labels {
-    /// Calls `found` with each text of a number. There is one text, or any number of texts for
-    /// [`Label::Groups`].
+    /// Calls `found` with the text that `number` has as a label of this kind in this revision.
+    /// Calls `found` for each text of [`Label::Groups`], which may have any number of texts.
     fn texts(&self, revision: u32, label: Label, number: u16, found: &mut dyn FnMut(&str));
 }

@@ -19,7 +19,7 @@ pub(crate) fn zeroed_words(count: usize) -> Box<[AtomicU64]> {
     bytemuck::zeroed_slice_box(count)
 }
 
-/// Returns words of zero.
+/// Returns `count` words that are zero.
 #[cfg(loom)]
 pub(crate) fn zeroed_words(count: usize) -> Box<[AtomicU64]> {
     (0..count).map(|_| AtomicU64::new(0)).collect()

@@ -88,7 +88,7 @@ impl Noted {
         let (end_id, counted_id) =
             (u64::from_le_bytes(*end_id), u64::from_le_bytes(counted_id.try_into().ok()?));
         let is_intact = crc32fast::hash(ids).to_le_bytes() == *crc;
-        // No log has this many entries.
+        // An ID of 2^63 or more is a sign of damage, because no log has this number of entries.
         let is_possible = counted_id <= end_id && end_id < u64::MAX / 2;
         (is_intact && is_possible).then_some(Self { end_id, counted_id })
     }

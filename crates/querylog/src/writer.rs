@@ -285,7 +285,8 @@ impl Writer {
         self.next_id = header.ids().end;
         if self.head.is_none() {
             let directory = &self.options.directory;
-            // Another program may have deleted the directory since the start.
+            // The directory is created again, because another program may have deleted it since the
+            // start.
             fs::create_dir_all(directory).map_err(LogError::file("create", directory))?;
             let path = directory::head_path(directory, header.first_id);
             self.head = Some(HeadFile::create(path)?);

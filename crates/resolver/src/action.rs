@@ -127,7 +127,8 @@ impl<W> Actions<W> {
         self.octets.clear();
         self.answers.clear();
         self.waiters.clear();
-        // This function is called in each pass of the event loop, mostly without traces.
+        // The early return matters because `clear` is called in each pass of the event loop, mostly
+        // without traces.
         if self.traces.is_empty() {
             return;
         }

@@ -14,7 +14,7 @@ use crate::plan::Plan;
 use crate::read::folded_target;
 use crate::scrub::{MAX_ALIASES, substitute};
 
-/// A question for the cache.
+/// A question that is to be answered from the RRset cache, with the conditions on the data.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// The question.

@@ -59,7 +59,7 @@ pub enum HeaderPlace {
 /// A forwarding rule as configured.
 #[derive(Clone, Debug)]
 pub struct ZoneRule {
-    /// The name of the zone, in folded and uncompressed wire form.
+    /// The name of the zone, in lower case and uncompressed wire form.
     pub zone: Box<[u8]>,
     /// Whether this is an exception: the names of the zone are excluded from the nearest rule
     /// above. An exception has no upstreams.
@@ -403,9 +403,10 @@ impl Plan {
         self.dns64.as_ref()
     }
 
-    /// Returns whether a walk resolves this question. With recursion, walks resolve all questions
-    /// of a plan. Without recursion, walks resolve only the questions whose answer may have to be
-    /// made from other data, as with DNS64.
+    /// Returns whether a walk (an `async` function that resolves one question step by step)
+    /// resolves this question. With recursion, walks resolve all questions of a plan. Without
+    /// recursion, walks resolve only the questions whose answer may have to be made from other
+    /// data, as with DNS64.
     pub(crate) fn walks(&self, ask: &Ask<'_>) -> bool {
         let validates = ask.dnssec_ok && ask.checking_disabled;
         let is_made = |dns64: &Arc<Dns64>| {

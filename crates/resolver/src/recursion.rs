@@ -12,7 +12,7 @@ use crate::validation::Validation;
 /// A root server with its addresses (RFC 8109 §2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RootServer {
-    /// The name in folded wire format.
+    /// The name in lower-case wire format.
     pub name: Box<[u8]>,
     /// The addresses of the root server.
     pub addresses: Vec<IpAddr>,
@@ -21,7 +21,7 @@ pub struct RootServer {
 /// A zone with configured authoritative servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StubZone {
-    /// The apex, in folded wire format.
+    /// The apex, in lower-case wire format.
     pub zone: Box<[u8]>,
     /// The addresses of the zone's servers.
     pub servers: Vec<SocketAddr>,

@@ -266,8 +266,9 @@ impl<W> Task<W> {
             && self.bound.as_ref().is_some_and(|bound| bound.plan.recursion.is_some())
     }
 
-    /// Returns why the question fails, from the failure of its walk. If the question has reached
-    /// its limits, they are the reason for missing links of the chain of trust.
+    /// Returns why the question fails, from the failure of its walk. If links of the chain of trust
+    /// are missing because the question has reached a limit on its queries, that limit is the
+    /// reason.
     pub(crate) fn cause(&self, failure: Failure) -> Failure {
         let is_not_asked = failure == Failure::Bogus(Reason::NotAsked.ede().0);
         match self.failure {

@@ -214,7 +214,7 @@ pub struct Probation {
     /// The counts when the revision came into force.
     #[serde(skip)]
     pub begun: Health,
-    /// The usual shares before the revision.
+    /// The usual shares before the revision came into force.
     #[serde(skip)]
     pub usual: Shares,
 }

@@ -36,7 +36,7 @@ pub enum ReplaceError {
 /// The file has another text, or cannot be written.
 pub fn replace(path: &Path, base: &str, text: &str) -> Result<(), ReplaceError> {
     let failed = |error: io::Error| ReplaceError::System(path.to_owned(), error.into());
-    // A link stays a link.
+    // If the path is a symbolic link, the file that it leads to is replaced, and the link remains.
     let path = fs::canonicalize(path).map_err(failed)?;
     let beside = path.with_added_extension("avocet-new");
     write_like(&path, &beside, text).map_err(|error| {

@@ -59,7 +59,7 @@ pub(crate) struct InquiringClient {
     pub(crate) transport: Transport,
 }
 
-/// The address of the client in an explanation without a client.
+/// The client's address that an explanation assumes if the request names no client.
 pub(crate) const THIS_MACHINE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// The query to explain.

@@ -92,7 +92,8 @@ pub(crate) fn lines_lost() -> u64 {
 /// Changes the level of the written lines.
 pub(crate) fn set_level(level: LogLevel) {
     if let Some(handle) = LEVEL.get() {
-        // This fails only if there is no subscriber, but it lives as long as the process.
+        // The call fails only without a subscriber, and the subscriber exists until the process
+        // ends.
         let _ = handle.modify(|filter| *filter = self::filter(level));
     }
 }

@@ -31,7 +31,7 @@ const RECORD_OCTETS: u64 = 64;
 
 /// A record of an unverified zone.
 pub(crate) struct UnverifiedRecord {
-    /// The owner in folded and uncompressed form.
+    /// The owner in lower case and uncompressed form.
     pub(crate) owner: Box<[u8]>,
     pub(crate) rtype: Rtype,
     pub(crate) ttl_secs: u32,

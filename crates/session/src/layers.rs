@@ -143,8 +143,8 @@ fn http_server(octets: &[u8]) {
 
 fn http_client(octets: &[u8]) {
     const QUERIES: usize = 4;
-    /// Number of times that a query may be sent, and number of octets that a request adds to its
-    /// query.
+    /// Number of times that the client may send a query. Each time adds up to `MAX_HEAD` octets to
+    /// the query.
     const TRIES: usize = 2;
     for method in [HttpMethod::Get, HttpMethod::Post] {
         same_connection(octets, |octets, size| {

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// The networks of which the limits on connections apply.
+/// A network of clients to which a limit on connections applies.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ClientNetwork {
     /// One address.

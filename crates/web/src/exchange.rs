@@ -63,8 +63,8 @@ const MAX_PARTS: usize = 10_000;
 /// The results that are recorded for clients that are not logged in. Attempts with these results
 /// are slowed down. If other results were recorded, anybody could fill the audit log.
 const ATTEMPTS: [&str; 5] = ["ok", "unauthenticated", "code-needed", "setup-over", "forbidden"];
-/// Commands that are sent with POST and change no state, or only make the server do what it does by
-/// itself. They may take long.
+/// Commands that are sent with POST, but change no state or only start work that the server also
+/// does without a request. These commands may take long.
 const STATELESS: [&str; 4] = ["trace", "policy-dry-run", "lists-refresh", "log-prune"];
 
 /// The state that all requests share.

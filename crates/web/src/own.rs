@@ -246,7 +246,7 @@ pub(crate) fn perform(
             let entries = newest(&read(fields)?, context.audit)?;
             Ok(plain(&AuditReport { entries }))
         }
-        // The exchange serves the document from memory.
+        // The document itself is served from memory elsewhere, so this result is not used.
         OwnCall::Document => Ok(plain(&Done {})),
     }
 }
@@ -346,7 +346,8 @@ fn finish(back: &FlowReturn, context: &OwnContext<'_>) -> Result<OwnReply, Probl
         }
     })?;
     let provider = settings.identity();
-    // The settings may have changed while the provider was asked: they no longer give this role.
+    // If the settings of the provider changed while it was queried, they may no longer give this
+    // role.
     if context.surroundings.oidc().is_none_or(|present| present.identity() != provider) {
         return Err(OidcFault::NotBegun.into());
     }

@@ -1,4 +1,4 @@
-//! Whether the author of a long reply may still read it.
+//! Whether the author of a request may still read its reply, if the reply takes long.
 
 use std::sync::Arc;
 

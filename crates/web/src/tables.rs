@@ -20,7 +20,7 @@ use crate::problem::{
     EXISTS, INVALID_VALUE, MALFORMED, NOT_FOUND, NOT_POSSIBLE, Problem, UNAVAILABLE,
 };
 
-/// The use of the entries of a table by a route.
+/// The action of a route on the entries of a configuration table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryCall {
     /// The table.

@@ -28,7 +28,7 @@ impl Busy {
     }
 
     /// Records one pass of the event loop. At the end of each window, returns the percentage of
-    /// busy time; 0 if there was no queue.
+    /// busy time; 0 if fewer than [`QUEUE`] datagrams were waiting throughout the window.
     pub(super) fn note(&mut self, began: Moment, ended: Moment) -> Option<u32> {
         self.worked_us += ended.micros().saturating_sub(began.micros());
         let window_us = ended.micros().saturating_sub(self.window_began_us);

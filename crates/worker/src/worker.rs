@@ -333,7 +333,7 @@ impl Worker {
 
     /// Answers the queries on the connections of clients. Connections with cheap queries and
     /// connections with expensive queries ([`Pace`]) each have their own time in a turn of the
-    /// event loop, so that the former do not wait for the latter.
+    /// event loop, so that clients with cheap queries do not wait for clients with expensive ones.
     fn serve_streams(&mut self) {
         for pace in Pace::ALL {
             if !self.intake.has_unread() {

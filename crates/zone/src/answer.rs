@@ -98,8 +98,9 @@ pub struct AnswerTerms<'s> {
     /// A filter for addresses in the additional section; `None` accepts all. Glue of a referral is
     /// always included.
     pub shown: Option<&'s ShownHost<'s>>,
-    /// The names at which aliases end although a zone has the name: [`HostedEnd::Alias`]. The
-    /// proofs for these aliases are part of the answer. `None` means that there are no such names.
+    /// Selects the targets of aliases that the caller answers, so that a chain of aliases ends
+    /// there with [`HostedEnd::Alias`], even if a zone contains the target. The answer has the
+    /// proofs for these aliases. `None` selects no target.
     pub elsewhere: Option<&'s AnsweredElsewhere<'s>>,
 }
 

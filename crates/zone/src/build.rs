@@ -28,8 +28,8 @@ pub struct ZoneBuilder {
     runs: Vec<OwnerRun>,
     records: Vec<Staged>,
     owner: NameBuf,
-    /// Names whose addresses the server determines separately for each answer; folded, in wire
-    /// form.
+    /// Names whose addresses the server determines separately for each answer; in lower case and
+    /// wire form.
     made: BTreeSet<Box<[u8]>>,
     is_full: bool,
 }
@@ -106,7 +106,8 @@ impl ZoneBuilder {
     /// Adds a name of the zone whose addresses the server determines separately for each answer.
     pub(crate) fn add_made(&mut self, owner: FoldedName<'_>) {
         self.begin_run(owner);
-        // The next record must begin a new run.
+        // The owner is reset, so that the next record begins a new run even if it has the same
+        // owner.
         self.owner = NameBuf::ROOT;
         self.made.insert(owner.wire().into());
     }

@@ -23,15 +23,15 @@ const MAX_MEMBER_GROUPS: usize = 8;
 /// A zone that a catalog lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogMember {
-    /// The name of the zone, folded, in wire form.
+    /// The name of the zone, in lower case and wire form.
     pub zone: Box<[u8]>,
-    /// The unique label of the member, folded, as a name in wire form. If the label changes, the
-    /// consumer discards its state of the zone (RFC 9432 §5.4).
+    /// The unique label of the member, in lower case, as a name in wire form. If the label changes,
+    /// the consumer discards its state of the zone (RFC 9432 §5.4).
     pub id: Box<[u8]>,
     /// The values of the member's property `group`, sorted (RFC 9432 §4.4.2).
     pub groups: Vec<String>,
-    /// The catalog to which the member moves (the property `coo`, RFC 9432 §4.4.1); folded, in wire
-    /// form.
+    /// The catalog to which the member moves (the property `coo`, RFC 9432 §4.4.1); in lower case
+    /// and wire form.
     pub owner: Option<Box<[u8]>>,
 }
 

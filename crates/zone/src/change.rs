@@ -285,7 +285,7 @@ impl HostedZone {
     /// always kept. If the new change cannot be computed or is too long, no changes are kept.
     #[must_use]
     pub fn following(mut self, before: &Self, needed: usize) -> Self {
-        // This limit is long enough for the effect of any single update.
+        // This limit on the octets of a change exceeds the effect of any single update.
         let most = 4 * before.most_change_octets().max(self.most_change_octets());
         self.changes = Vec::new();
         if before.version() == self.version() {

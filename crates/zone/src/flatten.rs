@@ -15,7 +15,7 @@ use crate::tree::{Flags, HostedRecord, HostedSet, HostedZone, Node};
 /// belongs to others: it must not make the zone too large.
 const MAX_TARGET_ADDRESSES: usize = 128;
 
-/// The addresses of targets of ALIAS records, by the folded target in wire form.
+/// The addresses of targets of ALIAS records, by the target, in lower case and wire form.
 pub type TargetAddresses = BTreeMap<Box<[u8]>, BTreeSet<IpAddr>>;
 
 /// Returns those addresses of a target that a zone gets. Of too many, these are the lowest: other
@@ -27,7 +27,7 @@ pub fn published_addresses(addresses: &BTreeSet<IpAddr>) -> impl Iterator<Item =
 }
 
 impl HostedZone {
-    /// Returns the folded targets of the ALIAS records in wire form.
+    /// Returns the targets of the ALIAS records, in lower case and wire form.
     #[must_use]
     pub fn alias_targets(&self) -> BTreeSet<Box<[u8]>> {
         self.iter().filter_map(|node| target_of(&alias_of(node)?)).collect()
@@ -80,7 +80,7 @@ impl HostedZone {
         self.holds_transfers.store(false, Ordering::Relaxed);
     }
 
-    /// Returns whether the version is not transferred yet.
+    /// Returns whether transfers of the version are not permitted yet.
     #[must_use]
     pub fn holds_transfers(&self) -> bool {
         self.holds_transfers.load(Ordering::Relaxed)

@@ -204,7 +204,7 @@ impl ProvidedReading<'_> {
         self.source.ttl_secs
     }
 
-    /// Reports whether the head file has records of a name, which is given in folded wire form.
+    /// Reports whether the head file has records of a name, which is given in lower-case wire form.
     #[must_use]
     pub fn is_fixed(&self, name: &[u8]) -> bool {
         self.fixed.contains(name)

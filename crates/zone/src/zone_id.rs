@@ -7,7 +7,7 @@ use avocet_wire::text;
 /// The identity of a zone: its name, and its view if only some clients see it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ZoneId {
-    /// The name of the zone, folded, in wire form.
+    /// The name of the zone, in lower case and wire form.
     pub name: Box<[u8]>,
     /// The first item of the setting `view` of the zone; `None` if all clients see the zone.
     pub view: Option<Box<str>>,

@@ -25,7 +25,7 @@ impl Exceptions {
     pub(super) fn rewrite(&mut self, owner: &str) {
         let anchor = if owner.starts_with("*.") { "||" } else { "|" };
         let line = format!("{anchor}{}^", owner.to_ascii_lowercase());
-        // A name may have several addresses.
+        // A name with several addresses has several rewrites, but needs only one line.
         if self.rewrites.insert(line.clone()) {
             self.lines.push(line);
         }

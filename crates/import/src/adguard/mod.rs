@@ -228,7 +228,7 @@ fn allowed(dns: &mut Section, draft: &mut Draft) {
     if networks.is_empty() {
         return;
     }
-    // The server queries itself for the names of list servers.
+    // The server sends itself queries for the hosts of lists, so its own addresses must be allowed.
     let is_missing = |own: &&str| !networks.iter().any(|network| network == own);
     let own: Vec<&str> = ["127.0.0.0/8", "::1/128"].into_iter().filter(is_missing).collect();
     if !own.is_empty() {

@@ -123,7 +123,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     Ok(())
 }
 
-/// Reports whether the statement belongs to dnsmasq.
+/// Reports whether the import knows the statement as one of dnsmasq, even if it has no equivalent.
 fn is_known(statement: &Statement) -> bool {
     let key = statement.key.as_str();
     CARRIED.contains(&key)

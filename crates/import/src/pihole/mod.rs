@@ -39,7 +39,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
         match name.as_str() {
             DATABASE => database::read(octets, &mut tables)?,
             SETTINGS => settings::read(&source::text(name, octets)?, files, draft)?,
-            // Version 6 has converted these to its own settings.
+            // Version 6 has converted these files to its own settings, so they are not read again.
             FORMER_SETTINGS | FORMER_RESOLVER if has_settings => {}
             FORMER_SETTINGS => former::settings(&source::text(name, octets)?, draft)?,
             FORMER_RESOLVER => former::resolver(&source::text(name, octets)?, draft),

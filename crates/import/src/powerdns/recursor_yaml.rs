@@ -100,7 +100,7 @@ fn add(
                 }
             };
             let settings = &mut gathered.settings;
-            // The last part of a name occurs in several sections.
+            // Sections are compared too, because the last part of a name occurs in several of them.
             let is_same =
                 |one: &Setting| one.key == key && one.place.ends_with(&format!(": {full}"));
             // A sequence in a later file extends the sequence of an earlier file.

@@ -36,7 +36,7 @@ struct OpenConnection {
     client: QuicClient,
     /// The message ID of each query by its stream. On the wire, the ID is 0 in QUIC and HTTP.
     ids: HashMap<u64, [u8; 2]>,
-    /// Whether the handshake was counted.
+    /// Whether the handshake is complete, and was counted.
     is_ready: bool,
     /// The time at which the connection for a single query accepted the query.
     asked_ns: Option<u64>,

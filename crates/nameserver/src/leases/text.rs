@@ -1,5 +1,5 @@
 //! The text of a lease file. A line that a DHCP server would not write is a fault: the file is
-//! damaged, cut, or no lease file.
+//! damaged, lacks its end, or is no lease file.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -113,7 +113,8 @@ fn content_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 fn of_dnsmasq(text: &str) -> LeaseText {
     let mut read = LeaseText::default();
-    // The name in a last line that was cut may lack its end. The field after it is not used.
+    // A last line without a line end was written only in part, and its name may lack the end. The
+    // field after it is not used.
     let cut = text.lines().last().filter(|_| !text.ends_with('\n'));
     let is_cut = |line: &&str| {
         line.starts_with(|first: char| first.is_ascii_digit())

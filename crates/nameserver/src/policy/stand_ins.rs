@@ -15,7 +15,7 @@ use avocet_policy::list::{self, Decision, ListId, ListSet};
 use super::verdict::FIRST_LIST_NOTE;
 use super::{Asked, Lists, Policy};
 
-/// The removed lists that are in force, and what is needed to keep them in force.
+/// The removed lists that are still in force, with the data that the policy needs to apply them.
 pub(super) struct StandIns {
     /// The removed lists that are in force for a group.
     set: ListSet,
@@ -68,7 +68,8 @@ impl StandIns {
         kept
     }
 
-    /// Returns whether this list was removed and stays in force.
+    /// Returns whether this list was removed from the configuration, but stays in force until its
+    /// replacement is compiled.
     pub(super) fn has(&self, list: ListId) -> bool {
         self.set.contains(list)
     }

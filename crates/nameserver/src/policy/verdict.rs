@@ -55,7 +55,8 @@ struct Rooms<'a> {
     hours: &'a Hours,
     named_lists: &'a mut list::Scratch,
     noted: &'a mut Vec<RuleId>,
-    /// Set if a rule tests a list of which too little was read.
+    /// Set if a rule tests a list that could not be searched completely within the limit on the
+    /// work of a question.
     is_undecided: &'a Cell<bool>,
 }
 

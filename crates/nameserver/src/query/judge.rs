@@ -37,7 +37,7 @@ pub(super) fn question(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8])
     // The verdict is not moved out of the ruling, because a move would copy it for each question.
     let QuestionRuling { by, validity, note, .. } = ruling;
     let says_nothing = matches!(ruling.verdict, QuestionVerdict::Pass);
-    // Lists do not override the operator's own names.
+    // Lists do not override the names for which the operator has configured local records.
     let is_own =
         !says_nothing && by == Decider::List && cx.state.names.local.has(query.key.qname());
     cx.scratch.tell(|witness| match is_own {

@@ -75,7 +75,7 @@ impl Given {
     fn copy(&self, case: &Case, out: &mut [u8]) -> Option<Finding> {
         let given = self.0.iter().find(|given| given.case == *case)?;
         out.get_mut(..given.message.len())?.copy_from_slice(&given.message);
-        // The packet cache has stored the answer for the first query.
+        // The answer is not stored again: the packet cache stored it for the first query.
         Some(Finding::Answer(Offer { lifetime: Lifetime::Unkept, ..given.offer }))
     }
 

@@ -130,7 +130,8 @@ impl Waiter {
     /// Returns the client's address if it queried over UDP.
     pub fn datagram_ip(&self) -> Option<IpAddr> {
         match &self.route {
-            // The peer may be a proxy.
+            // The peer of the socket may be a proxy, so the address of the client is stored
+            // separately.
             ReplyRoute::Datagram { .. } => Some(self.ip),
             ReplyRoute::Stream(_) => None,
         }

@@ -270,9 +270,9 @@ pub(super) fn lifetime_of_local(
     message: &mut [u8],
 ) -> Lifetime {
     let lifetime = until_change(message, terms);
-    // These answers are not stored: names below a wildcard, because clients can make up any number
-    // of them; truncated messages, which are for datagrams only; several records, which are rotated
-    // for each query.
+    // Three kinds of answers are not stored: for names below a wildcard, because clients can make
+    // up any number of such names; truncated messages, which are for datagrams only; and answers
+    // with several records, which are rotated for each query.
     let is_whole =
         Header::read(message).is_some_and(|header| !header.has(TC) && header.counts[1] <= 1);
     if !is_whole || !cx.state.names.local.is_owner(query.key.qname()) {

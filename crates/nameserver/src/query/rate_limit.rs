@@ -22,7 +22,7 @@ const SCALE: u64 = 1000;
 /// milliseconds.
 const CREDIT_BITS: u32 = 24;
 
-// A full bucket has room in its word.
+// The credit of a full bucket fits into the bits for it.
 const _: () = assert!(MAX_RESPONSES_PER_SECOND as u64 * SCALE * WINDOW_SECS < 1 << CREDIT_BITS);
 
 /// The treatment of an answer under the rate limit.

@@ -219,7 +219,7 @@ fn look(cx: &QueryContext<'_>, query: &Query<'_>, at: At, output: Output<'_>) ->
     }
 }
 
-/// Evaluates the policy on a cached answer, and reports the verdict to the witness.
+/// Evaluates the policy on a cached answer, and adds the verdict to the record of the rehearsal.
 fn witness_kept(cx: &QueryContext<'_>, query: &Query<'_>, message: &[u8]) {
     let mut spare = vec![0; LONGEST_ANSWER];
     match judge::question(cx, query, &mut spare) {
@@ -231,7 +231,7 @@ fn witness_kept(cx: &QueryContext<'_>, query: &Query<'_>, message: &[u8]) {
 }
 
 /// Returns the cached verdict on an answer. The answer itself is no longer cached, or only in the
-/// form for validating clients. Reports the verdict and its basis to the witness.
+/// form for validating clients. Adds the verdict and its basis to the record of the rehearsal.
 fn kept_verdict(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<Offer> {
     let hit = hit(cx, query, at, out)?;
     let offer = packet::offer(&hit, out);
@@ -246,7 +246,8 @@ fn kept_verdict(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]
 
 /// Returns the fresh entry of the packet cache, if the query is for the present time.
 fn hit(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<PacketHit> {
-    // This look-up may move an entry to the epoch in force. Clients do not notice.
+    // This look-up may mark an entry as valid in the epoch in force, as the query of a client
+    // would. No client notices this.
     let found = match packet::look_up(cx, query, out) {
         PacketLookup::Earlier => packet::look_up_earlier(cx, query, out),
         found => found,

@@ -17,7 +17,7 @@ use super::asked::{Asked, AskedEdns, ZoneVersion};
 /// Maximum number of octets of this server's OPT record, with cookie, EDE and its text, NSID, and
 /// keepalive.
 const MAX_OPT: usize = 512;
-/// Maximum length of the NSID that is sent, in octets. A longer NSID is cut.
+/// Maximum length of the NSID that is sent, in octets. A longer NSID is truncated to this length.
 const MAX_NSID: usize = 128;
 
 /// Answers with padding have a multiple of this number of octets (RFC 8467 §4.1).
@@ -109,7 +109,7 @@ fn finish_with_opt(
 ) -> usize {
     let limit = limit.min(out.len());
     let len = draft.len;
-    // Usually there is enough room for OPT.
+    // Usually the OPT record fits, so it is written without measuring it first.
     let opt_len =
         out.get_mut(len..len + MAX_OPT).map(|room| write_opt(room, draft, edns, identity));
     let (len, opt_len) = match opt_len.filter(|opt_len| len + opt_len <= limit) {
@@ -319,7 +319,7 @@ fn only_truncated(out: &mut [u8], question_len: usize) -> usize {
 
 /// Writes a draft with TC and without records, for a client that must use TCP.
 pub(super) fn sent_to_tcp(question: &[u8], out: &mut [u8]) -> Draft {
-    // The buffer contains another answer.
+    // The buffer may contain another answer, so its header is cleared.
     out[..HEADER_LEN].fill(0);
     truncated(question, out)
 }

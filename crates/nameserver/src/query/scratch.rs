@@ -193,7 +193,7 @@ impl Scratch {
         RefMut::filter_map(self.tap.borrow_mut(), Option::as_mut).ok()
     }
 
-    /// Returns the memory of the selection for the export of traces.
+    /// Returns the memory for selecting the queries with exported traces.
     #[inline]
     pub fn traces(&self) -> &TraceScratch {
         &self.traces

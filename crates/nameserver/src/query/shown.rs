@@ -33,7 +33,7 @@ impl<'c, 'q> ShownHosts<'c, 'q> {
         let mut scratch = cx.scratch.policy();
         let ruling = policy.unasked(&asked, cx.moment(), &mut scratch);
         until_secs.set(until_secs.get().min(ruling.validity.secs));
-        // Lists do not override the operator's own names.
+        // Lists do not override the names for which the operator has configured local records.
         matches!(ruling.verdict, QuestionVerdict::Pass)
             || ruling.by == Decider::List && cx.state.names.local.has(qname)
     }

@@ -41,7 +41,8 @@ impl Terms {
         Self { least_secs, greatest_secs, per_query, note, lists_allow: false }
     }
 
-    /// Returns these terms for a question that this part of the policy allows.
+    /// Returns these terms, which then show whether lists allowed the question. `by` is the part of
+    /// the policy that allowed it.
     pub(super) fn allowed_by(self, by: Decider) -> Self {
         Self { lists_allow: by == Decider::List, ..self }
     }

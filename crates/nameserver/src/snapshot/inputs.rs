@@ -98,7 +98,7 @@ impl<'c> Inputs<'c> {
     /// Assigns every key of a configuration to the parts of the snapshot that are built from it.
     pub fn of(config: &'c Config) -> Self {
         let Config {
-            // The other fields determine this field.
+            // No part is built from `is_bare`, because the other fields determine its value.
             is_bare: _,
             server,
             resolver,
@@ -118,15 +118,15 @@ impl<'c> Inputs<'c> {
             // Each zone has a copy of its signing policy.
             signing_policies: _,
             policy,
-            // These settings apply to each query or reply. Answers in the packet cache do not
-            // depend on them.
+            // The next two settings are applied to each query or reply. Answers in the packet cache
+            // do not depend on them.
             rate_limit: _,
             query_log: _,
             // Connections use the certificates only at their start.
             certificates: _,
             acme: _,
             home_ca: _,
-            // A reply is sealed after it is made.
+            // A reply is encrypted only after it is complete.
             odoh: _,
             dnstap: _,
             otlp: _,
@@ -186,15 +186,15 @@ impl<'c> OfServer<'c> {
             listen: _,
             encrypted: _,
             h3: _,
-            // Early queries get the same answers.
+            // Queries in TLS early data get the same answers as other queries.
             early_data: _,
             // Client certificates prove the identity of a client, which its profile contains.
             client_certificates: _,
-            // The policy also has the names of listeners.
+            // Rules test the names of listeners, so the policy has them, too.
             listeners: _,
             open: _,
             workers: _,
-            // These settings decide which clients are served, and where.
+            // The following settings decide which clients are served, and where.
             pin_workers: _,
             http: _,
             http_names: _,

@@ -203,7 +203,7 @@ fn validation_of(config: &DnssecConfig, trust: &LearntTrust) -> Option<Validatio
         let _ = negative.insert(*anchor);
     }
     for name in &config.negative_anchors {
-        // The number was checked with the configuration.
+        // The check of the configuration has ensured that there are not too many anchors.
         let name = FoldedNameBuf::from_wire(name).ok();
         let _ = name.map(|name| negative.insert(NegativeAnchor { name, expires_at_secs: None }));
     }

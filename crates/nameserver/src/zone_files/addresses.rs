@@ -63,13 +63,13 @@ pub(super) struct KnownAddresses {
 pub struct AwaitedAddresses {
     /// The zone.
     pub id: ZoneId,
-    /// The folded targets in wire form: new ones first, then those that could be resolved.
+    /// The targets, in lower case and wire form: new ones first, then those that could be resolved.
     pub targets: Vec<Box<[u8]>>,
 }
 
 /// The result of the look-up of a target.
 pub struct AddressLookUp {
-    /// The folded target in wire form.
+    /// The target, in lower case and wire form.
     pub target: Box<[u8]>,
     /// The addresses; `None` if the target could not be resolved.
     pub addresses: Option<BTreeSet<IpAddr>>,
@@ -152,7 +152,7 @@ impl KnownAddresses {
     /// target that is not resolved must not cause look-ups of the others: each of these may cause a
     /// version.
     fn due(&self, now_secs: u64) -> Vec<Box<[u8]>> {
-        // The clock may have gone back.
+        // A time before the last look-up means that the clock was set back; then everything is due.
         let is_over = |at_secs| now_secs >= at_secs || now_secs < self.looked_up_at_secs;
         let (are_due, is_retry) = (is_over(self.due_secs), is_over(self.retry_at_secs));
         let (mut targets, mut failed) = (Vec::new(), Vec::new());
@@ -191,7 +191,7 @@ impl KnownAddresses {
             }
         }
         let refresh_secs = u64::from(refresh_secs.max(MIN_REFRESH_SECS));
-        // The other targets are due as before.
+        // If only some targets were looked up, the others stay due at their earlier time.
         let is_partial = count < self.targets.len();
         let others = Some(self.due_secs).filter(|due| is_partial && *due > now_secs);
         self.due_secs = others.unwrap_or(u64::MAX).min(now_secs + refresh_secs);
@@ -247,7 +247,7 @@ impl ZoneFiles {
     pub fn awaiting_addresses(&self, now_secs: u64) -> Vec<AwaitedAddresses> {
         let kept = self.kept();
         let mut zones: Vec<_> = kept.iter().filter(|(_, zone)| zone.source.is_some()).collect();
-        // Versions wait for the look-up of new targets.
+        // Zones with new targets come first, because their new versions wait for the look-up.
         zones.sort_by_key(|(_, zone)| !zone.addresses.are_awaited());
         let awaited = zones.into_iter().map(|(id, zone)| {
             let targets = zone.addresses.due(now_secs);

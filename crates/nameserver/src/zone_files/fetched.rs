@@ -39,7 +39,8 @@ pub fn compare_fetched(config: &ZoneConfig, text: &[u8]) -> Result<FetchedRecord
     if let Some(fault) = all.find(|fault| fault.severity == Severity::Error) {
         return Err(FetchedFault(Box::new(fault.reason)));
     }
-    // Both versions get the serial of the same file, so only their records can differ.
+    // The fetched version and the stored version get the serial from the same file, so only their
+    // records can differ.
     let copy = config.file.exists().then(|| load_from(config, &mut open)).flatten();
     let version = copy.and_then(|(zone, _)| Some(zone?.version()));
     let is_same = version.is_some() && version == zone.map(|zone| zone.version());

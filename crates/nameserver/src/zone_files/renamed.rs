@@ -143,7 +143,8 @@ fn rename_each(moves: &[Move<'_>], done: &mut Renames) -> io::Result<()> {
         let is_free = |(_, to): &(StateFiles, StateFiles)| left.iter().all(|(from, _)| from != to);
         let (from, mut to) = match left.iter().position(is_free) {
             Some(place) => left.swap_remove(place),
-            // Each zone gets the name of the next one. The first makes room.
+            // The remaining moves form a cycle: each zone gets the name of the next one. The first
+            // zone moves to a temporary name.
             None => left.swap_remove(0),
         };
         if left.iter().any(|(other, _)| *other == to) {
@@ -173,7 +174,7 @@ impl ZoneFiles {
             let journal = |one: &Move<'_>| Some(kept.get(&one.from.id())?.journal.clone());
             moves.iter().map(journal).collect()
         };
-        // No zone changes while it moves.
+        // The locks of the journals prevent changes of the zones until their files are renamed.
         let mut journals: Vec<_> =
             journals.iter().map(|journal| journal.as_deref().map(lock)).collect();
         rename_files(&moves)?;
@@ -242,7 +243,8 @@ pub(super) fn adopt(configured: &[ZoneConfig]) {
     }
 }
 
-/// Returns the state of zones with the same name that no zone uses.
+/// Returns the files of the states that belong to a zone with the same name but are used by no
+/// configured zone.
 fn left_over(files: &StateFiles, used: &BTreeSet<String>) -> Vec<StateFiles> {
     let (Some(directory), Some(name)) = (files.journal.parent(), files.name()) else {
         return Vec::new();

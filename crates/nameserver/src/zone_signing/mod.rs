@@ -175,7 +175,7 @@ impl ZoneSigner {
 
     /// Reports whether the zone must be signed again.
     pub(crate) fn is_due(&self, now_secs: u64) -> bool {
-        // The clock may have been set back.
+        // A time before the last check means that the clock was set back.
         now_secs >= self.due_secs || now_secs < self.looked_at_secs
     }
 
@@ -391,7 +391,8 @@ impl ZoneSigner {
         review(&signed.zone, &signers, &times)?;
         self.made += u64::from(signed.made);
         self.expires_at_secs = Some(signed.expires_at_secs);
-        // IXFR sends the differences of signed versions.
+        // The new version keeps the changes from the last signed version, because IXFR sends the
+        // differences of signed versions.
         let zone = match &self.last {
             Some(last) => signed.zone.following(last, 0),
             None => signed.zone,

@@ -83,7 +83,7 @@ impl ZoneSigner {
             since.is_none_or(|secs| secs >= policy.parent_check_secs.into())
                 || timeline.needs_look(&waits, max_ttl_secs, now_secs, looked_at_secs)
         } else {
-            // The clock may have been set back.
+            // A wait longer than any that is planned here means that the clock was set back.
             now_secs >= calm_at || calm_at - now_secs > CALM_SECS + SPREAD_SECS
         };
         if is_due {

@@ -39,7 +39,8 @@ pub(super) struct DeviceFacts {
     pub(super) is_first: bool,
 }
 
-/// The known devices, with the subject of each device at each place in the network.
+/// The known devices, with the subject (the set of properties that the policy tests) of each device
+/// at each place in the network.
 #[derive(Clone, Debug)]
 pub(super) struct Devices {
     places: AddressMap,

@@ -29,7 +29,7 @@ impl Suffixes {
         }
     }
 
-    /// Computes the hashes of a name in folded wire form. If the name is malformed, uses the
+    /// Computes the hashes of a name in lower-case wire form. If the name is malformed, uses the
     /// readable part.
     #[inline]
     pub(crate) fn of(&mut self, key: &HashKey, name: &[u8]) {

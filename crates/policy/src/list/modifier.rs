@@ -49,7 +49,7 @@ pub struct Modifiers {
     pub tags: Vec<Subject<Box<str>>>,
     /// The record types that `$dnstype` requires or excludes.
     pub types: Vec<Subject<Rtype>>,
-    /// The names of `$denyallow` in folded wire form. The entry covers neither these names nor
+    /// The names of `$denyallow` in lower-case wire form. The entry covers neither these names nor
     /// names below them.
     pub except: Vec<Box<[u8]>>,
     /// The answer of `$dnsrewrite`.

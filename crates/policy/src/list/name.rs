@@ -34,7 +34,7 @@ impl fmt::Display for NameFault {
     }
 }
 
-/// Parses a name with an optional final dot to folded wire form. `.` alone is the root.
+/// Parses a name with an optional final dot to lower-case wire form. `.` alone is the root.
 ///
 /// # Errors
 /// The text is not a host name.

@@ -268,8 +268,8 @@ impl Patterns {
         }
     }
 
-    /// Calls `take` once with the number of each pattern that matches a name in folded wire form.
-    /// Stops when no steps are left.
+    /// Calls `take` once with the number of each pattern that matches a name in lower-case wire
+    /// form. Stops when no steps are left.
     pub(super) fn matching(
         &self,
         name: &[u8],
@@ -419,7 +419,8 @@ impl Always {
         let mut state = start.map_err(|_| Exhausted)?;
         for octet in text {
             state = self.next(state, *octet, cache, steps)?;
-            // Only match states and dead states need attention.
+            // The automaton tags only match states and dead states; in all others the search
+            // continues.
             if state.is_tagged() {
                 if state.is_dead() {
                     break;

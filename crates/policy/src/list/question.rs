@@ -18,7 +18,7 @@ pub struct Asker<'a> {
 /// A question to the lists.
 #[derive(Clone, Copy, Debug)]
 pub struct ListQuestion<'a> {
-    /// The QNAME in folded wire form.
+    /// The QNAME in lower-case wire form.
     pub qname: &'a [u8],
     /// The QTYPE.
     pub qtype: Rtype,

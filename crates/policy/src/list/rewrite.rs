@@ -12,9 +12,9 @@ use super::reason::Reason;
 /// An answer given by a list.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Rewrite {
-    /// This RCODE without records. [`Rcode::NOERROR`] is NODATA.
+    /// A response with this RCODE and without records. [`Rcode::NOERROR`] is NODATA.
     Rcode(Rcode),
-    /// A CNAME to this folded wire name.
+    /// A CNAME to this name, in lower case and wire form.
     Cname(Box<[u8]>),
     /// A record of this type with this uncompressed data. The records of several lines are
     /// combined.

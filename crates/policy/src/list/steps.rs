@@ -94,7 +94,7 @@ impl Steps {
         self.left -= granted - trial.left;
         outcome.or_else(|Exhausted| {
             self.cut_short();
-            // The next pattern may need fewer steps than this one.
+            // The pattern is skipped: the next pattern may need fewer steps.
             if self.left == 0 { Err(Exhausted) } else { Ok(false) }
         })
     }

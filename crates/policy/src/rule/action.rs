@@ -208,7 +208,7 @@ pub struct Block {
 pub enum Target {
     /// Addresses. A type without addresses gets no data.
     Addresses(Vec<IpAddr>),
-    /// A name, in folded wire form.
+    /// A name, in lower-case wire form.
     Name(Box<[u8]>),
 }
 
@@ -344,8 +344,8 @@ fn target(spec: &RuleSpec) -> Result<Target, PolicyError> {
     }
 }
 
-/// Returns the folded wire form of a name, which may lack the final dot. Labels in other alphabets
-/// become A-labels (RFC 5890 §2.3.2.1).
+/// Returns the lower-case wire form of a name, which may lack the final dot. Labels in other
+/// alphabets become A-labels (RFC 5890 §2.3.2.1).
 pub(super) fn name(text: &str) -> Result<Box<[u8]>, PolicyError> {
     let ascii = if text.is_ascii() {
         Cow::Borrowed(text)

@@ -24,9 +24,9 @@ const NANOS: u64 = 1_000_000_000;
 /// Whether a query is within its limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
-    /// A token was taken.
+    /// The token bucket had a token, which this query took.
     Within,
-    /// There was no token: react as [`RateLimit::over`] specifies.
+    /// The token bucket was empty: react as [`RateLimit::over`] specifies.
     Over,
 }
 

@@ -191,10 +191,12 @@ impl TestGroup {
     }
 }
 
-/// Reports whether any pattern of the group matches. It usually stops at the first octets.
+/// Reports whether any pattern of the group matches. Most names match none, which the search finds
+/// at their first octets.
 #[inline]
 fn matches_one(dfa: &Dfa, text: &[u8]) -> bool {
-    // An automaton without quit octets cannot fail.
+    // The search fails only at octets that the automaton is built to stop at, and this automaton
+    // has none.
     dfa.try_search_fwd(&Input::new(text).earliest(true)).is_ok_and(|found| found.is_some())
 }
 

@@ -28,7 +28,7 @@ use crate::client::{ClientTest, Clients, Profile, Transport};
 /// A question on which rules are evaluated.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleQuestion<'a> {
-    /// The name in wire form, folded.
+    /// The name in lower case and wire form.
     pub qname: &'a [u8],
     /// The QTYPE.
     pub qtype: Rtype,
@@ -45,7 +45,7 @@ pub struct RuleQuestion<'a> {
 pub struct Answer<'a> {
     /// Addresses of A and AAAA records and of the hints of SVCB and HTTPS records.
     pub addresses: &'a [IpAddr],
-    /// Targets of CNAME, DNAME, SVCB and HTTPS records, in folded wire form.
+    /// Targets of CNAME, DNAME, SVCB and HTTPS records, in lower-case wire form.
     pub names: &'a [&'a [u8]],
     /// The names on which [`ListLookup`] and conditions on services are tested.
     pub judged: &'a [&'a [u8]],
@@ -206,7 +206,8 @@ impl Compiled {
     }
 }
 
-/// Returns the folded condition of a rule, together with the condition that its action implies.
+/// Returns the condition of a rule, prepared for indexing, together with the condition that the
+/// rule's action implies.
 fn folded(rule: &Rule, names: Names, shared: &mut Shared) -> Folded {
     let folded = shared.fold(&rule.tree, Reading { zone: &rule.zone, names });
     match rule.action {

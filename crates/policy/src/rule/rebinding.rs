@@ -13,14 +13,14 @@ use avocet_wire::special_purpose::Scope;
 
 use crate::PolicyError;
 
-/// Names in folded wire form that, with all names below them, may have private addresses.
+/// Names in lower-case wire form that, with all names below them, may have private addresses.
 #[derive(Clone, Debug, Default)]
 pub struct Exceptions {
     names: Vec<Box<[u8]>>,
 }
 
 impl Exceptions {
-    /// Creates the set from names in folded wire form.
+    /// Creates the set from names in lower-case wire form.
     #[must_use]
     pub fn of(names: impl IntoIterator<Item = Box<[u8]>>) -> Self {
         Self { names: names.into_iter().collect() }

@@ -16,7 +16,7 @@ use crate::client::Asker;
 /// A sample question with its client and answer.
 #[derive(Clone, Debug, Default)]
 pub struct Sample<'a> {
-    /// The name in wire form, folded.
+    /// The name in lower case and wire form.
     pub qname: &'a [u8],
     /// The QTYPE.
     pub qtype: u16,
@@ -30,7 +30,7 @@ pub struct Sample<'a> {
     pub lists: &'a [ListId],
     /// The addresses in the answer.
     pub addresses: &'a [IpAddr],
-    /// The names in the answer, in folded wire form.
+    /// The names in the answer, in lower-case wire form.
     pub names: &'a [&'a [u8]],
     /// The countries of the addresses.
     pub countries: &'a [Country],

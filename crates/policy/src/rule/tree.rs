@@ -74,7 +74,7 @@ impl NameTest {
 /// A name, with or without the names below it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct NameKey {
-    /// The name in wire form, folded.
+    /// The name in lower case and wire form.
     pub(super) name: Box<[u8]>,
     pub(super) reach: Reach,
 }

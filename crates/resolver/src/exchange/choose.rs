@@ -30,12 +30,12 @@ pub(crate) enum Probing {
     /// question does not wait for the probe.
     Aside,
     /// In place of an ordinary query, when the server is the next server to query and a probe is
-    /// due. Recursion uses this, because it meets too many servers to send each an additional
-    /// query.
+    /// due. Recursion probes in this way, because it queries too many different servers to send
+    /// each an additional query.
     InTurn,
 }
 
-/// A round of an exchange, and the servers that may be queried in it.
+/// One pass over the servers of an exchange (a round), and the servers that may be queried in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
     pub(crate) number: u32,
@@ -123,7 +123,7 @@ impl<'a> Choice<'a> {
                 let explores = self.order == ServerOrder::Unmeasured;
                 let best = places(set).filter(|&place| self.is_measured(place)).min_by_key(score);
                 let unknown = collect(places(set).filter(|&place| !self.is_measured(place)));
-                // These servers were never queried, and have no penalty.
+                // A score of 0 means that the server was never queried and has no penalty.
                 let fresh = collect(places(unknown).filter(|place| score(place) == 0));
                 let is_slow = |best: &u8| fresh != 0 && score(best) > rtt::MOST_UNKNOWN;
                 match best {

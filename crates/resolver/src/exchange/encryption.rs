@@ -72,7 +72,7 @@ pub(crate) enum LinkEnd {
     /// The connection ended without an answer: it was a failed probe, or the server no longer
     /// answers.
     Failure,
-    /// This host had no free file descriptor.
+    /// No connection was opened, because this host had no free file descriptor.
     Shortage,
 }
 

@@ -223,7 +223,8 @@ pub enum TlsFault {
     Protocol,
     /// The handshake took too long.
     Slow,
-    /// This host cannot connect: the files with its TLS settings for the server could not be read.
+    /// This host does not connect, because it could not read the files with the TLS settings for
+    /// the server.
     Unset,
 }
 

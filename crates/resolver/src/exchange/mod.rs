@@ -127,16 +127,16 @@ pub(crate) struct Exchange {
     pub(crate) without_cookie: u64,
     /// Servers to query in lower case.
     pub(crate) lower_case: u64,
-    /// Servers that were last queried over an unproven connection alone. They are queried in plain
-    /// next.
+    /// Servers that were last queried only over opportunistic encryption (RFC 9539). They are
+    /// queried without encryption next.
     pub(crate) encrypted: u64,
     /// Servers that returned errors, perhaps because of mixed letter case.
     pub(crate) minding_case: u64,
-    /// The server that denied a name in mixed case, as a set; empty if there is none. This denial
-    /// is being verified in lower case.
+    /// The server that denied a name in mixed case, as a set; empty if there is none. The denial is
+    /// being verified with a query in lower case.
     pub(crate) denied: u64,
-    /// Those servers of `plain` that did not answer a query with EDNS, but did not reject EDNS
-    /// either.
+    /// Servers of `plain` that are only assumed to lack EDNS: they did not answer a query with
+    /// EDNS, but did not reject EDNS either.
     pub(crate) guessed_plain: u64,
     pub(crate) bad_cookies: u8,
     /// Number of queries that were sent again because the kept connection was closed.

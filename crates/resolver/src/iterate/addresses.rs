@@ -176,8 +176,8 @@ impl Walker {
         0
     }
 
-    /// Looks up a server of the cut and adds the addresses to it. Returns `false` if none of these
-    /// addresses may be queried.
+    /// Looks up the addresses of a server of the zone cut, and adds them to the cut. Returns
+    /// `false` if none of these addresses may be queried.
     pub(super) async fn look_up_server(
         &mut self,
         cut: &mut Cut,

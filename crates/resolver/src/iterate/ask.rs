@@ -23,10 +23,10 @@ use crate::local_root::{LocalRoot, Said};
 use crate::read::ReplyRecord;
 use crate::trace::{Step, Taken};
 
-/// Maximum number of servers of a cut that may return an error or be lame before the cut is given
-/// up.
+/// Maximum number of servers of a zone cut that may return an error or be lame before the cut is
+/// given up.
 const MAX_BAD_REPLIES: u32 = 8;
-/// Maximum number of servers of a cut that may return data that does not match its type. More
+/// Maximum number of servers of a zone cut that may return data that does not match its type. More
 /// attempts would be useless, because most zones have the same data on all servers.
 pub(crate) const MAX_MALFORMED: u32 = 2;
 /// Maximum number of servers of a zone that one question skips because of missing signatures. If
@@ -56,7 +56,7 @@ pub(crate) struct ZoneQuestion<'a> {
     pub(crate) extent: Extent,
 }
 
-/// The result of querying the servers of a cut.
+/// The result of querying the servers of a zone cut.
 pub(crate) enum Reply {
     /// The servers refer to this zone cut, at which the resolution continues.
     Referral(Cut),
@@ -181,7 +181,7 @@ impl Walker {
                     }
                     let inquiry = self.inquiry(cut, question, servers, &tried, frame).await;
                     if frame.is_first() {
-                        // The walk requests the same inquiry later, and then gets the result of
+                        // The walk will request the same data later, and then gets the result of
                         // this early inquiry.
                         let patience = self.patience(cut, &tried, Extent::Whole);
                         self.ask_keys_ahead(&inquiry, patience).await;
@@ -306,7 +306,7 @@ impl Walker {
         }
     }
 
-    /// Returns whether the cut has a server with a known address that was not queried yet.
+    /// Returns whether the zone cut has a server with a known address that was not queried yet.
     fn has_untried(&self, cut: &Cut, tried: &Tried) -> bool {
         tried.bad_replies < MAX_BAD_REPLIES
             && self.candidates(cut).iter().any(|candidate| !tried.servers.contains(&candidate.addr))
@@ -489,11 +489,11 @@ impl Walker {
         match self.need(cut, &tried.look_ups).filter(|_| may_look_up) {
             _ if extent == Extent::Part => Patience::Shortened,
             _ if tried.letters == Letters::Lower => Patience::OneRound,
-            // Another reply can be used instead.
+            // A reply without signatures has arrived and can be used instead.
             _ if tried.unsigned.is_some() => Patience::OneRound,
             Some(Need::NoAddress) => Patience::OneRound,
-            // This is a retry after a failed validation, which may fail again with any server. It
-            // is not worth waiting for servers that never answered.
+            // Validation of an earlier reply failed, and may fail again with the reply of any
+            // server. So it is not worth waiting for servers that never answered.
             _ if tried.is_retry => Patience::WhileKnown,
             Some(Need::Doubt) => Patience::WhileKnown,
             Some(Need::DeniedInPart) | None => Patience::All,

@@ -22,7 +22,7 @@ use crate::report::Report;
 use crate::trace::{Step, Trace, Why};
 use crate::validation::Chain;
 
-/// A request of a walk to the resolver.
+/// A request of a walk (the recursive resolution of one question) to the resolver.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// Look up the cached data of a name and type.
@@ -47,7 +47,8 @@ pub(crate) enum Response {
     Fetched(Result<Arc<Fetched>, NotFetched>),
 }
 
-/// A message of a walk to the resolver that needs no response.
+/// A message of a walk (the recursive resolution of one question) to the resolver that needs no
+/// response.
 #[derive(Debug)]
 pub(crate) enum Note {
     Store(Rrset, Stored),
@@ -81,7 +82,7 @@ pub(crate) enum Note {
     Keys(Name, Chain, u32),
 }
 
-/// The time at which the resolver continues a walk.
+/// The time at which the resolver continues a walk (the recursive resolution of one question).
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Moment {
     /// Seconds since 1970, for the validity of signatures.

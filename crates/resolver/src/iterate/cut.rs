@@ -97,12 +97,12 @@ impl Cut {
         Self { zone, servers: CutServers::Named(servers), left_secs: 0 }
     }
 
-    /// Returns whether the servers of this cut are known by name, from a delegation.
+    /// Returns whether the servers of this zone cut are known by name, from a delegation.
     pub(crate) fn is_named(&self) -> bool {
         matches!(self.servers, CutServers::Named(_))
     }
 
-    /// Returns whether the servers of this cut are recursive resolvers, to which queries are
+    /// Returns whether the servers of this zone cut are recursive resolvers, to which queries are
     /// forwarded.
     pub(crate) fn recurses(&self) -> bool {
         matches!(&self.servers, CutServers::Listed { forward: Some(_), .. })

@@ -75,8 +75,8 @@ struct ZoneProofs {
     hashing: Option<Hashing>,
     /// NSEC3 RRsets by their owners' hashes.
     hashes: BTreeMap<Hash, Timed>,
-    /// Whether the ranges were used since the zone was inserted, or since the last eviction passed
-    /// it over.
+    /// Whether the ranges were used since the zone was inserted. An eviction that finds this set
+    /// keeps the zone once, and clears it.
     used: bool,
 }
 

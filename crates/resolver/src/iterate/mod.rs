@@ -144,7 +144,7 @@ pub(crate) struct Ahead {
     pub(crate) result: Option<Result<Arc<Fetched>, NotFetched>>,
 }
 
-/// The result of continuing a walk.
+/// The result of continuing a walk (the recursive resolution of one question).
 pub(crate) enum WalkStep {
     Done(Result<Resolution, Failure>),
     Asks(Request),

@@ -1,4 +1,5 @@
-//! The RRsets and denials that a walk uses, from replies and from the cache.
+//! The RRsets and denials that a walk (the recursive resolution of one question) uses, from replies
+//! and from the cache.
 
 use avocet_cache::{
     Cached, Freshness, Negative, NegativeKind, NegativeRecord, NegativeView, Provenance, Rank,

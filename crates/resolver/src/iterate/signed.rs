@@ -38,7 +38,7 @@ pub(crate) fn signer<'a>(
     signer_of(signature).filter(|signer| name::is_under(&owner, signer))
 }
 
-/// Returns the signer's name in the data of an RRSIG record, folded.
+/// Returns the signer's name in the data of an RRSIG record, in lower case.
 pub(crate) fn signer_of(rrsig: &[u8]) -> Option<Name> {
     let wire = rrsig.get(BEFORE_SIGNER..)?;
     let signer =

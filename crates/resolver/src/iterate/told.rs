@@ -1,4 +1,4 @@
-//! Records the steps of a walk in its trace.
+//! Records the steps of a walk (the recursive resolution of one question) in its trace.
 
 use avocet_cache::Security;
 use avocet_dnssec::{Reason, Verdict};

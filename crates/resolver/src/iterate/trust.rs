@@ -266,7 +266,7 @@ impl Walker {
         })
     }
 
-    /// Follows the chain from the anchor's keys down to a zone, cut by cut.
+    /// Follows the chain from the anchor's keys down to a zone, one zone cut after the other.
     async fn keys_below(&mut self, anchor: &Name, zone: &Name, frame: &Frame<'_>) -> Chain {
         let mut above = self.keys_of(anchor, frame).await?;
         let names: Vec<Name> = zone

@@ -1,5 +1,6 @@
-//! Queries of walks over unproven connections: TLS to authoritative servers that prove no identity
-//! (RFC 9539). See [`crate::exchange::encryption`] for the state of each server.
+//! Queries of recursive resolutions (walks) over unproven connections: TLS to authoritative servers
+//! that prove no identity (RFC 9539). See [`crate::exchange::encryption`] for the state of each
+//! server.
 //!
 //! ```text
 //! send_for_fetch -- unproven_of --> plain | plain, and a copy to the unproven endpoint | encrypted

@@ -58,8 +58,8 @@ impl<W> Resolver<W> {
             return;
         }
         let task = &self.tasks[at];
-        // These servers know the client's address, so their answer must not be used for other
-        // clients.
+        // The servers of this rule learn the client's address, so their answer may depend on it and
+        // must not be used for other clients.
         if self.bound.plan.introduces(task.route) {
             return;
         }
@@ -318,7 +318,7 @@ impl<W> Resolver<W> {
         self.exchanges.timers.clear(Timer::Task(at));
         let bound = self.tasks[at].bound.take();
         self.tasks.remove(at);
-        // This was the last task that used a replaced plan.
+        // The removed task was the last one with a plan that has been replaced.
         if bound.is_some_and(|bound| Arc::strong_count(&bound) == 1) {
             self.forget_unplanned(cx.actions);
         }

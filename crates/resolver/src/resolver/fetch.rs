@@ -1,5 +1,5 @@
-//! Sends the queries that walks request to the servers of a zone. Such a query, with its retries,
-//! is a fetch.
+//! Sends the queries to the servers of a zone that walks (recursive resolutions of one question
+//! each) request. Such a query, with its retries, is a fetch.
 //!
 //! ```text
 //! inquiry ──> joined by an equal one, or: an exchange with the servers

@@ -232,7 +232,7 @@ pub struct Resolver<W> {
     /// The second of the last failure. A success soon after it removes the failure from the cache.
     last_failure_secs: Option<u32>,
 
-    // The following memory is reused for each reply.
+    // The fields from here on are buffers that are reused for each reply.
     reply: Reply,
     gathered: Gathered,
     /// The end of the chain of aliases in the last reply to a task.

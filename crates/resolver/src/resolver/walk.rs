@@ -40,7 +40,7 @@ impl<W> Resolver<W> {
         self.drive(at, None, cx);
     }
 
-    /// Passes the result of a fetch to a walk.
+    /// Passes the result of a fetch to the walk that waits for it.
     pub(super) fn fetched(
         &mut self,
         at: u32,

@@ -158,11 +158,11 @@ pub enum Step {
 /// The purpose for which a subordinate question is resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// To find the servers of the root zone.
+    /// The servers of the root zone must be found.
     Priming,
-    /// To find the addresses of a name server.
+    /// The addresses of a name server must be found.
     Servers,
-    /// To build the chain of trust.
+    /// Keys or DS records are needed for the chain of trust.
     Trust,
 }
 

@@ -285,8 +285,9 @@ pub fn restore(backup: &Path, place: Place<'_>, now: u64) -> Result<BackupFacts,
     act(&owner, directory, || complete(prepared, directory, now))
 }
 
-/// Returns the account with the rights of which root replaces the configuration: the one that may
-/// change its directory, because this account may put links there.
+/// Returns the account that root acts as to replace the configuration: the account that may change
+/// the directory of the configuration. That account may put links there, and root must not follow
+/// them with its own rights.
 fn keeper(place: Place<'_>, owner: &Account) -> Result<Account, BackupError> {
     let path = place.configuration.ok_or(BackupError::NoConfiguration)?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -512,7 +513,7 @@ fn put_in_place(pending: &Path, directory: &Path, names: &[String]) -> io::Resul
             fs::rename(new.join(name), target)?;
         }
     }
-    // Files that the backup does not have remain.
+    // Existing certificates remain if the backup has no certificates of their kind.
     for one in CERTIFICATES.iter().filter(|one| one.is_replaced_by(names)) {
         put_certificates(one, pending, directory, names)?;
     }

@@ -66,8 +66,9 @@ fn of_https(connection: &DeviceConnection) -> String {
     pair("DNSProtocol", "HTTPS") + &pair("ServerURL", &url)
 }
 
-/// Returns the payload with an authority. Devices trust it as soon as the profile is installed by
-/// its user and, on iOS, enabled in the settings of certificates.
+/// Returns the payload with an authority. A device trusts the authority as soon as the user of the
+/// device has installed the profile and, on iOS, has enabled the authority in the settings of
+/// certificates.
 fn of_authority(authority: &[u8], identifier: &str) -> String {
     let id = uuid(&["authority", &data_encoding::HEXLOWER.encode(authority)]);
     String::from("<dict>\n")

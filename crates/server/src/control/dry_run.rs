@@ -52,7 +52,7 @@ pub(super) fn run(
             Err(RecvTimeoutError::Timeout) if running.draining.load(Ordering::Relaxed) => {
                 return Err(ControlError::ShuttingDown);
             }
-            // This fails if the client has disconnected.
+            // Sending this sign of progress fails if the client has disconnected.
             Err(RecvTimeoutError::Timeout) => waiting(AtWork { waiting: true })?,
         }
     }

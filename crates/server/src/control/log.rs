@@ -209,7 +209,7 @@ pub(super) fn prune(
     let (reply, done) = channel();
     log.order_upkeep(PruneOrder { filter: filter.clone(), before_id, reply });
     let pruned = wait(running, &done, waiting)?;
-    // Searches hold deleted files open.
+    // Searches keep deleted files open, and would still find the pruned queries in them.
     log.searches.forget_all();
     let (reply, done) = channel();
     log.order_writer(WriterOrder::Forget(filter, reply));

@@ -191,7 +191,7 @@ impl Control for Running {
             match outcome.recv_timeout(PATIENCE) {
                 Ok(outcome) => return outcome,
                 Err(RecvTimeoutError::Disconnected) => return Err(ControlError::ShuttingDown),
-                // This fails if the client has disconnected.
+                // Sending this sign of progress fails if the client has disconnected.
                 Err(RecvTimeoutError::Timeout) => waiting(AtWork { waiting: true })?,
             }
         }

@@ -20,7 +20,7 @@ use crate::running::reload;
 /// Longest wait for another check of the configuration.
 pub(super) const CHECK_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Returns the result of a reload as a reply.
+/// Converts the result of a reload to the reply that the client gets.
 pub(super) fn reloaded(done: reload::Reloaded) -> Reloaded {
     Reloaded {
         restart_needed_for: done.restart.keys.iter().map(|&key| key.to_owned()).collect(),
@@ -31,7 +31,7 @@ pub(super) fn reloaded(done: reload::Reloaded) -> Reloaded {
     }
 }
 
-/// Returns an error of a change as a reply.
+/// Converts the error of a change of the configuration to the error that the client gets.
 pub(super) fn refused(error: BackgroundError) -> ControlError {
     match error {
         BackgroundError::Edit(error) => ControlError::InvalidEdit(error.to_string()),

@@ -31,8 +31,8 @@ const MAX_LEFT_OUT: usize = 20;
 const ZONE: &str = "SELECT id::bigint FROM domains WHERE name = $1 LIMIT 1";
 /// Finds the zone with a name in any letter case, for tables that other programs fill.
 const ZONE_IN_ANY_CASE: &str = "SELECT id::bigint FROM domains WHERE lower(name) = $1 LIMIT 1";
-/// The rows of a zone. Each column is cut off one character after the longest valid text. The order
-/// ensures that equal rows have equal texts.
+/// The rows of a zone. Each column is cut off one character after the longest valid text. The query
+/// sorts the rows, so that equal rows always give the same text.
 const ROWS: &str = "SELECT id::bigint, left(name::text, 1025), left(type::text, 33), ttl::bigint, \
                     prio::bigint, left(coalesce(content::text, ''), 262145), \
                     coalesce(disabled, false) FROM records WHERE domain_id = $1 \
@@ -59,7 +59,7 @@ impl ZoneRows {
     }
 }
 
-/// Reads the records of a zone with a name in folded wire form; blocks until the database has
+/// Reads the records of a zone with a name in lower-case wire form; blocks until the database has
 /// answered.
 pub(crate) fn read_zone(
     source: &DatabaseSource,

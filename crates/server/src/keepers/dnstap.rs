@@ -28,13 +28,13 @@ use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::tap::TapConnection;
 
-/// Time between rounds while replies are sent.
+/// Time between two passes of the thread's loop while replies are sent.
 const TICK: Duration = Duration::from_millis(25);
-/// Time between rounds while no replies are sent.
+/// Time between two passes of the thread's loop while no replies are sent.
 const IDLE_TICK: Duration = Duration::from_millis(250);
 /// Time between attempts to connect.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// The problem that the status reports after a panic of a round.
+/// The problem that the status reports after a panic in a pass of the loop.
 const FAULT: &str = "a panic interrupted dnstap, see the log; the server retries";
 /// The name and version of the software in each message.
 const VERSION: &str = concat!("avocet ", env!("CARGO_PKG_VERSION"));

@@ -107,7 +107,8 @@ impl ProxyClient {
 
     /// Forwards a query. Returns the result with the reply for the client.
     fn forward(&self, query: &ProxiedQuery) -> (ProxyResult, Vec<u8>) {
-        // The configuration may have changed while the query waited.
+        // The target is checked again, because the configuration may have changed while the query
+        // waited.
         let NamedTarget { host, port, path } = &query.target;
         if !self.config.proxy_targets.iter().any(|one| one.is(host, *port)) {
             return (ProxyResult::Foreign, proxied_reply(BAD_GATEWAY, b""));

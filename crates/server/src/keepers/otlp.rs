@@ -27,13 +27,13 @@ use crate::query_log::states::LoggedStates;
 use crate::running::Running;
 use crate::running::conditions::Condition;
 
-/// Time between rounds while traces are exported.
+/// Time between two passes of the thread's loop while traces are exported.
 const TICK: Duration = Duration::from_millis(25);
-/// Time between rounds while no traces are exported.
+/// Time between two passes of the thread's loop while no traces are exported.
 const IDLE_TICK: Duration = Duration::from_millis(250);
 /// Time to send the remaining traces when the server stops.
 const LAST_TIME: Duration = Duration::from_secs(2);
-/// The problem that the status reports after a panic of a round.
+/// The problem that the status reports after a panic in a pass of the loop.
 const FAULT: &str = "a panic interrupted the export of traces, see the log; the server retries";
 /// The version of the software in each request.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -102,7 +102,7 @@ impl OtlpWork {
             let work = || if is_open { self.round() } else { self.finish() };
             let rounded = running.conditions.contain(Condition::Otlp, FAULT, work);
             if rounded.is_none() {
-                // One of the traces may have caused the panic.
+                // The waiting traces are dropped, because one of them may have caused the panic.
                 self.drop_backlog();
             }
             if !is_open {

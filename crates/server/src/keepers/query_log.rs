@@ -42,7 +42,7 @@ const UPKEEP_AFTER: Duration = Duration::from_secs(5);
 /// Time between two checks for clients whose entries must be dropped from the roll-ups.
 const TIDY_AFTER: Duration = Duration::from_secs(3600);
 
-/// The problem that the status reports after a panic of a round.
+/// The problem that the status reports after a panic in a pass of the loop.
 const FAULT: &str = "a panic interrupted the query log, see the log; the server retries";
 
 /// Starts the thread.

@@ -419,7 +419,8 @@ impl OwnResolver {
                 return Err(Unresolved::Private);
             }
         }
-        // An upstream may filter by answering with 0.0.0.0.
+        // An upstream that blocks names may answer with 0.0.0.0, which is not an address of the
+        // host.
         addresses.retain(|address| !address.is_unspecified());
         addresses.truncate(MAX_ADDRESSES);
         if addresses.is_empty() {

@@ -100,12 +100,12 @@ pub(crate) fn judge(
         if one.name == list.name {
             return Ok(Some(new));
         }
-        // Lists that test no clients do not count.
+        // Only lists with lines that test clients add profiles, so other lists are left out.
         let copy =
             store.known(one).filter(|copy| is_in_force(one) && may_test_clients(copy.as_ref()));
         Ok(copy.map(|copy| -> Box<dyn Read> { Box::new(Cursor::new(copy)) }))
     });
-    // The compilation of all lists reports other errors.
+    // Other errors are not reported here, because the later compilation of all lists reports them.
     let Ok(Some(lists)) = made else { return Ok(()) };
     let compiled = lists.making().lists.iter().find(|one| one.name == list.name);
     if compiled.is_some_and(|one| one.entries == 0 && one.beyond_limits > 0) {

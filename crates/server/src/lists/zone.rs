@@ -249,7 +249,8 @@ impl<'c> ZonePrimaries<'c> {
     ) -> Result<FetchedZone, PrimaryFault> {
         let fetched = whole(lines, self.apex())?;
         if let FetchedZone::Text(_, timers) = &fetched {
-            // Another server may answer at the same address.
+            // The serial is checked again, because another server may answer at the same address
+            // with an older version.
             if let Some(ours) = ours.filter(|ours| !is_newer(timers.serial, *ours)) {
                 return Err(PrimaryFault::Older { theirs: timers.serial, ours });
             }

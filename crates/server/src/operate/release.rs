@@ -55,7 +55,7 @@ impl Operation {
         let began = Instant::now();
         let is_closed = ownership::close(CHANGES);
         if is_closed {
-            // The health that the new process starts with.
+            // The new process starts with the health of pools in this file.
             let directory = self.directory();
             pool_state::save(&directory, &self.running.pools);
         }
@@ -93,7 +93,7 @@ impl Operation {
         tracing::warn!("{reason}; continuing");
         // A connection that ends without a message would mean that this process was killed.
         if let Some(successor) = self.successor.take() {
-            // It may be gone already.
+            // The successor may have ended already, so an error is ignored.
             let _ = successor.withdraw();
         }
         if self.release == Release::Released {

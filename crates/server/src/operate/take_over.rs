@@ -326,8 +326,8 @@ impl TakenOver {
         }
     }
 
-    /// Reports to the running server that this process serves from now on, so that it ends. If the
-    /// running server was killed meanwhile, this process serves nevertheless.
+    /// Reports to the running server that this process serves from now on, so that the running
+    /// server ends. If the running server was killed meanwhile, this process serves nevertheless.
     ///
     /// # Errors
     /// The running server has stopped waiting, and continues to serve.
@@ -355,10 +355,11 @@ fn is_running(process: u32) -> bool {
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
-/// What the running server says after it has released the data directory.
+/// The event on the connection to the running server after that server has released the data
+/// directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Heard {
-    /// It has stopped waiting.
+    /// The running server no longer waits for this process.
     Withdrawn,
     /// The connection has ended.
     End,
@@ -382,13 +383,13 @@ impl WithdrawalWatch {
             if is_withdrawn && !*seen.lock().unwrap_or_else(PoisonError::into_inner) {
                 end();
             }
-            // This process may be ready, and no longer interested.
+            // The receiver may be gone once this process is ready, so an error is ignored.
             let _ = sender.send(if is_withdrawn { Heard::Withdrawn } else { Heard::End });
         })?;
         Ok(Self { is_ready, heard })
     }
 
-    /// Lets the thread only report what it hears.
+    /// Makes the thread only report events, and no longer end this process.
     fn stop(&self) {
         *self.is_ready.lock().unwrap_or_else(PoisonError::into_inner) = true;
     }

@@ -153,7 +153,8 @@ impl Collector {
         for header in self.config.headers.iter() {
             let name = HeaderName::from_bytes(header.name.as_bytes());
             let value = HeaderValue::from_str(&header.value);
-            // The check of the configuration has accepted both.
+            // Neither conversion fails, because the check of the configuration has accepted name
+            // and value.
             if let (Ok(name), Ok(mut value)) = (name, value) {
                 value.set_sensitive(true);
                 request = request.header(name, value);

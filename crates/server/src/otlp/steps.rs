@@ -105,7 +105,7 @@ impl<'i> StepSpans<'i> {
                 let Some(open) = self.open.iter().find(is_silent) else {
                     return self.event("timeout", attributes, at_ns);
                 };
-                // A late reply is still processed.
+                // The query stays open, because a late reply is still processed.
                 let span = &mut self.spans[open.span];
                 span.events.push(SpanEvent { time_ns: at_ns, name: "timeout", attributes });
                 (span.end_ns, span.error) = (at_ns, Some("timeout".into()));
@@ -269,7 +269,7 @@ impl<'i> StepSpans<'i> {
     }
 
     fn level(&mut self) -> &mut Level {
-        // The root is never removed.
+        // The level of the root is never removed, so the list is not empty.
         let last = self.levels.len() - 1;
         &mut self.levels[last]
     }
@@ -341,7 +341,7 @@ fn described(step: &Step) -> (&'static str, Vec<Attribute>) {
         Step::Failed { ede, text } => {
             ("failed", vec![Attribute::new("avocet.ede", *ede), reason(text)])
         }
-        // These steps have a span.
+        // Spans represent these steps, so their events need no name of their own.
         Step::Seek { .. }
         | Step::Sent { .. }
         | Step::Replied { .. }

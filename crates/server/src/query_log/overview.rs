@@ -66,7 +66,7 @@ impl Span {
 
 /// Returns the counts of a period, with up to `texts` of each ranking.
 pub fn overview(rollups: &Rollups, span: &Span, texts: usize, rates: QueryRates) -> LogOverview {
-    // Roll-ups of minutes have few rankings.
+    // Roll-ups of minutes are not used, because they have few rankings.
     let from_us = micros(span.0.start);
     let period = match rollups.reaches(Period::Hour, from_us / HOUR_US * HOUR_US) {
         true => Period::Hour,

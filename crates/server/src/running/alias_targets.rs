@@ -106,7 +106,7 @@ fn addresses_of(shared: &Shared, target: &[u8]) -> Result<AddressLookUp, LookupE
     let six = six.iter().filter_map(|data| <[u8; 16]>::try_from(&**data).ok().map(Ipv6Addr::from));
     let six = six.filter(|six| !is_made(six)).map(IpAddr::from);
     let addresses: BTreeSet<IpAddr> = four.chain(six).collect();
-    // An RRset without records has no TTL here.
+    // A TTL of 0 means that the RRset has no records.
     let ttls = [four_ttl_secs, six_ttl_secs].into_iter().filter(|secs| *secs > 0);
     let ttl_secs = ttls.min().unwrap_or(0);
     Ok(AddressLookUp::found(target, &addresses, ttl_secs))

@@ -46,7 +46,7 @@ pub(crate) struct Catalogs {
 /// The membership of a zone in a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Membership {
-    /// The folded name of the catalog, in wire form.
+    /// The name of the catalog, in lower case and wire form.
     pub(crate) catalog: Box<[u8]>,
     /// The unique label as a name.
     id: Box<[u8]>,

@@ -18,12 +18,12 @@ use avocet_policy::client::{MAX_NEIGHBOURS, Mac, Neighbour};
 
 use crate::running::Running;
 
-/// Seconds between two readings of the table, leases and names. Changes of the table also arrive as
-/// events.
+/// Seconds between two readings of the kernel's neighbour table, the DHCP leases and the names that
+/// PTR queries have found. Changes of the table also arrive as events.
 pub(crate) const LOOK_SECS: u32 = 5;
-/// Seconds for which an address keeps its MAC address after it has left the table. The kernel
-/// removes entries of silent neighbours, and the device may return at any time. The value exceeds
-/// the time that an address stays identified without another check of the table.
+/// Seconds for which an address keeps its MAC address after it has left the neighbour table. The
+/// kernel removes entries of silent neighbours, and the device may return at any time. The value
+/// exceeds the time that an address stays identified without another check of the table.
 pub(crate) const KEEP_SECS: u32 = 600;
 
 /// The known devices, shared by the threads that discover devices.
@@ -77,7 +77,7 @@ impl DeviceTable {
         }
     }
 
-    /// Records an entry of the kernel's table.
+    /// Records an entry of the kernel's neighbour table.
     pub(crate) fn meet(&mut self, (ip, mac): (IpAddr, [u8; 6]), now: u32) -> Met {
         let Some(wanted) = &self.wanted else { return Met::Known };
         let (mac, leased) = (Mac(mac), &self.leased);

@@ -1,4 +1,5 @@
-//! Subscriptions to changes of the kernel's tables, which strangers in the network can cause.
+//! Subscriptions to changes of the kernel's tables. Any host in the network can cause such changes,
+//! so events are read at a limited rate.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -97,7 +97,7 @@ pub(crate) struct Reloaded {
     pub(crate) restart: PendingRestart,
     /// Whether cached answers were dropped.
     pub(crate) new_epoch: bool,
-    /// The parts that the new configuration lacks.
+    /// The parts of the previous configuration that the new configuration lacks.
     pub(crate) removed: Removed,
     /// The revision in force.
     pub(crate) revision: Option<u32>,

@@ -174,7 +174,7 @@ fn gone(
         }
     }
     if kind == RemovedKind::Records {
-        // The values of a record follow each other.
+        // A record with several values occurs once for each value, in adjacent places.
         all.dedup();
     }
     let count = all.len();

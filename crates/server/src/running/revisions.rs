@@ -38,7 +38,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const DIRECTORY: &str = "revisions";
 /// The results of queries that count as failures of this server: the client gets no data.
 const FAILED: [Stage; 3] = [Stage::Failed, Stage::FailureHit, Stage::Shed];
-/// The results of messages that any stranger can cause.
+/// The results of messages that anybody on the network can cause, whether it is a permitted client
+/// or not.
 const OF_STRANGERS: [Stage; 3] = [Stage::Malformed, Stage::Refused, Stage::Ignored];
 /// The reasons for automatic rollbacks, in the order of the counters.
 pub(crate) const REASONS: [&str; 4] = ["unconfirmed", "unresolved", "failures", "latency"];

@@ -29,7 +29,8 @@ pub(crate) fn load(directory: &Path, now_secs: u64) -> Switches {
     let mut switches = Switches { pauses, grants };
     let back_secs = saved_at_secs.saturating_sub(now_secs);
     switches.end_earlier(back_secs);
-    // Otherwise, a further start with an earlier clock would give them the same time again.
+    // Without saving, each further start with an earlier clock would give pauses and grants the
+    // same time again.
     let is_changed = back_secs > 0 || switches.have_ended(now_secs);
     switches.expire(now_secs);
     if is_changed && let Err(error) = save(directory, &switches, now_secs) {

@@ -65,7 +65,7 @@ pub(crate) fn ds_records(
 ) -> Result<(Vec<Vec<u8>>, u32), LookupError> {
     let host = zone.to_buf().to_string();
     let mut asked = TraceQuestion::about(zone.to_buf(), Some(Rtype::DS));
-    // The signatures have the original TTL.
+    // The DO bit requests the signatures, which contain the original TTL.
     asked.dnssec_ok = true;
     let message = message_for(shared, &host, &asked)?;
     ds_in(&message).map_err(|error| unanswered(host, &error))

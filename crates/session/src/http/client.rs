@@ -518,7 +518,7 @@ impl Http2Client {
         let octets = mem::take(&mut block.octets);
         self.decoder.read(&octets, &mut visit).map_err(|_| HttpFault::Malformed)?;
         if let Some(query) = self.open.iter_mut().find(|query| query.stream == head.id)
-            // Trailers have no status.
+            // Header fields without a status are trailers, which do not change the stored status.
             && status != 0
         {
             (query.status, query.is_dns_message) = (status, is_dns_message);

@@ -44,7 +44,7 @@ pub(crate) enum H3Error {
     None = 0x100,
     /// The peer violates the protocol.
     Protocol = 0x101,
-    /// This end of the connection has a fault.
+    /// An internal error occurred at the sender of this code.
     Internal = 0x102,
     /// The peer has opened a stream that it must not open.
     StreamCreation = 0x103,

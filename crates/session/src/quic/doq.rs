@@ -16,7 +16,7 @@ const HEADER_LEN: usize = 12;
 pub enum DoqError {
     /// There is no error.
     None = 0,
-    /// This end of the connection has a fault.
+    /// An internal error occurred at the sender of this code.
     Internal = 1,
     /// The peer violates the protocol.
     Protocol = 2,

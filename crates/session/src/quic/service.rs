@@ -65,9 +65,9 @@ pub struct QuicQuery<'q> {
 /// How a query has arrived in its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Envelope {
-    /// As a DNS message.
+    /// The request contains the DNS message itself.
     None,
-    /// Encrypted for the target of Oblivious DNS over HTTPS.
+    /// The request contains a message that is encrypted for the target of Oblivious DNS over HTTPS.
     Oblivious,
 }
 

@@ -155,8 +155,9 @@ impl QuicUpstream {
             None => self.client.give_up(now),
         }
         self.send_waiting();
-        // These queries make the connection end, and the caller sends them again over another one
-        // (RFC 9114 §5.2).
+        // The server accepts no further queries on this connection. If a query waits, or was not
+        // accepted, the connection ends, and the caller sends the query again over another
+        // connection (RFC 9114 §5.2).
         let is_refused = |stream: &u64| self.client.is_refused(*stream);
         if self.client.is_draining()
             && (!self.waiting.is_empty() || self.open.keys().any(is_refused))

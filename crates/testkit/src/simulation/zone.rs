@@ -10,7 +10,7 @@ use avocet_wire::{Rtype, canonical, name};
 use super::denial::{Chain, Denies};
 use super::sign::Key;
 
-/// A name in folded wire form.
+/// A name in lower-case wire form.
 pub(super) type Wire = Vec<u8>;
 
 /// The records of one owner and type.

@@ -177,11 +177,12 @@ impl Access {
         })
     }
 
-    /// Returns the user of a session.
+    /// Returns the user of a session, and records a use of the session; `None` if the session has
+    /// ended.
     pub fn of_session(&self, id: &str) -> Option<Principal> {
         let now = self.now();
         let mut state = self.state();
-        // This counts as a use of the session.
+        // The look-up counts as a use of the session, so it delays the end of the session.
         state.sessions.of(id, now)?;
         of_session(&state, id, now)
     }

@@ -93,7 +93,7 @@ type Claims = Map<String, Value>;
 impl OidcSettings {
     /// Returns a text that differs if any setting differs, except the secret.
     pub(crate) fn identity(&self) -> String {
-        // This format does not show secrets.
+        // The `Debug` format of a secret does not show it.
         format!("{self:?}")
     }
 

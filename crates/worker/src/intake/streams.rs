@@ -386,7 +386,8 @@ impl Streams {
                 continue;
             }
             if connection.has_more_to_send() {
-                // All other connections are read first.
+                // The connection goes to the end of its queue, after the connections that already
+                // wait there.
                 self.unread.push(slot, Pace::Prompt);
                 continue;
             }

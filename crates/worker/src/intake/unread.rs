@@ -21,7 +21,7 @@ pub(crate) enum Pace {
 }
 
 impl Pace {
-    /// Both paces, in the order in which they are read.
+    /// Both paces, in the order in which their connections are read.
     pub(crate) const ALL: [Self; 2] = [Self::Prompt, Self::Slow];
 }
 

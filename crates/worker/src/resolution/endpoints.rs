@@ -268,7 +268,7 @@ impl Endpoints {
                 if place.take_if(|socket| is_left(socket)).is_some() {
                     let slot = SocketSlot::Pooled(slot as u16);
                     closed.push(SocketId { endpoint: EndpointId(number as u32), slot });
-                    // The slots are opened in advance again.
+                    // With no slot counted as opened, the sockets are opened in advance again.
                     entry.warmed = 0;
                 }
             }

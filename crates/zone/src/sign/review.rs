@@ -211,7 +211,7 @@ impl Reviewing<'_> {
         let (records, signatures) = (data_of(set), signatures_of(set));
         let rrset = rrset_of(node.name(), set, &records, &signatures);
         let failed = |reason| ReviewFault::Insecure(set.rtype, name_of(node.name()), reason);
-        // The first pair has the present time.
+        // The first context has the present time; later ones may have the time of the next refresh.
         let Some((context, keys)) = self.keys.first() else { return Ok(()) };
         let mut is_secure = false;
         // Each signature is verified by itself, because a validator may know only one key.
@@ -309,7 +309,7 @@ impl Reviewing<'_> {
             }
             let found = self.zone.nsec3_node(&hashes(node.name()));
             let proof = found.and_then(|found| found.set(Rtype::NSEC3));
-            // With opt-out, these delegations need no record.
+            // With opt-out, delegations without DS records need no NSEC3 record.
             let may_lack = node.flags().has(Flags::CUT) && node.set(Rtype::DS).is_none();
             if proof.is_none() && may_lack {
                 continue;

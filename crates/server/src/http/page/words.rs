@@ -143,7 +143,7 @@ impl Words {
             Treatment::Rewrite => rewrite,
             Treatment::Drop => drop,
             Treatment::Truncate => truncate,
-            // The page is not shown for these decisions.
+            // These decisions let the name be resolved, so the page has no word for them.
             Treatment::Pass | Treatment::Forward => "",
         }
     }

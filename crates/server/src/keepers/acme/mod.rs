@@ -126,7 +126,8 @@ impl Renewer {
         self.former = None;
         if self.current.as_ref().is_none_or(|current| current.config != *config) {
             let mut current = Current::load(config);
-            // New settings may solve the problem.
+            // New settings may solve the problem of failed attempts, so the next attempt does not
+            // wait.
             if self.current.is_some() && current.state.failures > 0 {
                 current.state.next_attempt = 0;
             }
@@ -206,7 +207,7 @@ impl Current {
         );
         self.state.last_attempt = Some(now);
         self.left_due = Some(Instant::now() + LEFT_RETRY);
-        // An attempt takes up to some minutes.
+        // An attempt may take minutes, so its start is shown first.
         running.acme.show(Some(ShownRenewal { next_attempt: now, ..self.shown() }));
         match self.obtain(running) {
             Ok(()) => {
@@ -302,7 +303,8 @@ impl Current {
         if self.state.next_attempt > now {
             return Ok(());
         }
-        // An order may take most of the life of a short-lived certificate.
+        // A new certificate with a short validity may be due at once, because the order has taken
+        // most of its validity.
         let secs = life.not_after.saturating_sub(life.not_before);
         if secs >= FIRST_RETRY_SECS || !is_valid([life.not_before, life.not_after]) {
             return Err(RenewalFault::DueAtOnce(life));

@@ -190,7 +190,7 @@ impl StreamAttempt {
                 Err(error) => return Err(error),
             }
             if let Err(error) = tls.connection.process_new_packets() {
-                // The alert for the server is sent.
+                // The server still gets the TLS alert that explains the failure.
                 let _ = tls.connection.write_tls(socket);
                 return Ok(Some(ProbeResult::Failure(tls_failure(&error.to_string()))));
             }

@@ -242,7 +242,7 @@ impl Catalogs<'_> {
                 Some(if is_over { MovePart::Stays } else { MovePart::Joins { since_secs } })
             }
             Some(_) => Some(MovePart::Stays),
-            // The file that cannot be read may list the zone.
+            // The zone may be in the catalog file that cannot be read.
             None if !self.is_complete => None,
             None if is_last => Some(MovePart::Stays),
             None => {
@@ -298,7 +298,8 @@ impl Catalogs<'_> {
         Some(CatalogMove { from, to, step, since, next_at: since + wait_secs })
     }
 
-    /// Returns whether a step is due that comes this number of seconds after another.
+    /// Returns whether the next step of a move is due: `after_secs` have passed since the last
+    /// step, at `since_secs`.
     fn is_due(&self, since_secs: u64, after_secs: u64) -> bool {
         self.steps == Steps::Proceed && self.now_secs.saturating_sub(since_secs) >= after_secs
     }
