@@ -26,11 +26,11 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The type of a record with application data, and of each record after the handshake in TLS 1.3.
 const APPLICATION_DATA: u8 = 23;
 
-/// A client's end of a stream in memory.
+/// One end of a stream in memory.
 #[derive(Default)]
-struct Stream {
-    incoming: Vec<u8>,
-    outgoing: Vec<u8>,
+pub(crate) struct Stream {
+    pub(crate) incoming: Vec<u8>,
+    pub(crate) outgoing: Vec<u8>,
 }
 
 impl Read for Stream {

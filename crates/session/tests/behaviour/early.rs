@@ -1,6 +1,6 @@
 //! Early data over TLS: queries of a resumed session before the end of the handshake.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read as _, Write as _};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -13,6 +13,8 @@ use avocet_session::session::ServerSession;
 use avocet_session::trust::{Trust, client};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, ServerConfig};
+
+use crate::beginning::Stream;
 
 const CERTIFICATE: &str = include_str!("../../../cli/tests/operation/certificates/one.pem");
 const KEY: &str = include_str!("../../../cli/tests/operation/certificates/one.key");
@@ -38,36 +40,6 @@ fn configs(tickets: &Tickets) -> (Arc<ServerConfig>, Arc<ClientConfig>) {
 
 fn early() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
     configs(&Tickets::draw().unwrap().with_early_data(EarlyTransport::Tls))
-}
-
-/// The server's end of a stream in memory.
-#[derive(Default)]
-struct Stream {
-    incoming: Vec<u8>,
-    outgoing: Vec<u8>,
-}
-
-impl Read for Stream {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        let taken = self.incoming.len().min(room.len());
-        if taken == 0 {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        room[..taken].copy_from_slice(&self.incoming[..taken]);
-        self.incoming.drain(..taken);
-        Ok(taken)
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        self.outgoing.extend_from_slice(octets);
-        Ok(octets.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// A connection to a server that answers each message with its own octets.
