@@ -217,7 +217,6 @@ impl<W> Resolver<W> {
         }
         let query = &self.exchanges.pending[query_at];
         let (owner, server, with_edns) = (query.owner, query.server(), query.with_edns);
-        let may_reject_cookie = self.may_reject_cookie(query_at);
         if let (SocketSlot::Stream, Some(units)) = (query.socket.slot, keepalive) {
             let idle_ms = u32::from(units) * KEEPALIVE_UNIT_MS;
             cx.actions.list.push(Action::KeepIdle { socket: query.socket, idle_ms });
@@ -228,7 +227,7 @@ impl<W> Resolver<W> {
                 self.bad_cookie(query_at, cx);
                 return None;
             }
-            Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS if may_reject_cookie => {
+            Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS if self.may_reject_cookie(query_at) => {
                 self.note_reply(query_at, Reaction::WithoutCookie(rcode), cx);
                 self.repeat(query_at, Repeat::WithoutCookie, cx);
                 return None;
