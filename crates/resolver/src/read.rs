@@ -300,6 +300,17 @@ impl Reply {
         authority.any(|record| matches!(record.rtype, Rtype::NSEC | Rtype::NSEC3))
     }
 
+    /// Returns whether the reply has an SOA record instead of an answer.
+    pub(crate) fn is_no_data(&self) -> bool {
+        let mut authority = self.section(RecordSection::Authority);
+        !self.has_answer() && authority.any(|record| record.rtype == Rtype::SOA)
+    }
+
+    /// Returns whether the answer section has a record that was read.
+    pub(crate) fn has_answer(&self) -> bool {
+        self.section(RecordSection::Answer).next().is_some()
+    }
+
     /// Returns the records of one section without iterating over the others.
     pub(crate) fn section(
         &self,

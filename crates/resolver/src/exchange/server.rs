@@ -35,6 +35,9 @@ const GUESSED_INABILITY_MS: u64 = 60_000;
 /// Number of answers in a row to queries without EDNS, after failures with EDNS, that show that a
 /// server does not support EDNS.
 const GUESSES: u32 = 3;
+/// Number of denials that are equal in mixed case and in lower case after which a server is assumed
+/// to find names in mixed case. One is not enough, because the name may not exist.
+const EQUAL_DENIALS: u32 = 3;
 
 /// Whether a query is the first of an exchange to its server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,8 +62,10 @@ pub(crate) struct Server {
     pub(crate) breaker: Breaker,
     folds_case_until_ms: u64,
     /// Whether the server answers names in mixed case correctly: it has found such a name, or has
-    /// denied the name in lower case, too.
+    /// denied several names in lower case, too.
     pub(crate) finds_any_case: bool,
+    /// Number of times that the server denied a name in mixed case and in lower case.
+    equal_denials: u32,
     fails_any_case_until_ms: u64,
     /// Zones for which the server returned the same error in lower case and in mixed case.
     failing_any_case: Zones,
@@ -109,6 +114,7 @@ impl Server {
             breaker: Breaker::default(),
             folds_case_until_ms: 0,
             finds_any_case: false,
+            equal_denials: 0,
             fails_any_case_until_ms: 0,
             failing_any_case: Zones::default(),
             case_guesses: 0,
@@ -210,6 +216,12 @@ impl Server {
 
     pub(crate) fn note_folded_case(&mut self, now_ms: u64) {
         self.folds_case_until_ms = now_ms + INABILITY_MS;
+    }
+
+    /// Records that the server denied a name in lower case, as it had in mixed case.
+    pub(crate) fn note_equal_denial(&mut self) {
+        self.equal_denials += 1;
+        self.finds_any_case |= self.equal_denials >= EQUAL_DENIALS;
     }
 
     /// Returns whether an error of the server may be due to mixed case. The result is `false` for a

@@ -253,7 +253,7 @@ impl Walker {
             unanswered: self.unanswered(&cut.zone, &servers),
             servers,
             are_listed: !cut.is_named(),
-            is_of_client: frame.is_first(),
+            is_of_client: frame.is_first() && question.extent == Extent::Whole,
         }
     }
 

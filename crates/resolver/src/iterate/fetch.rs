@@ -49,8 +49,7 @@ pub(crate) struct Inquiry {
     pub(crate) patience: Patience,
     /// Whether the servers come from the configuration.
     pub(crate) are_listed: bool,
-    /// Whether the data is part of a client's answer. Inquiries for addresses of servers get fewer
-    /// retries.
+    /// Whether the data is part of a client's answer. The replies to shortened names are not.
     pub(crate) is_of_client: bool,
     pub(crate) letters: Letters,
     /// Number of earlier queries that these servers did not answer.

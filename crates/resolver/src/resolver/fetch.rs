@@ -21,6 +21,7 @@ use crate::exchange::pending::{Owner, PendingQuery};
 use crate::exchange::send::{Cookies, Longest, Preface, QueryOrder, Sent, Sockets, Terms, Weight};
 use crate::exchange::timers::Timer;
 use crate::failure::Failure;
+use crate::iterate::classify::{self, Sort};
 use crate::iterate::fetch::{Fetched, Inquiry, Letters, NotFetched, Patience};
 use crate::iterate::fetches::Fetch;
 use crate::query;
@@ -236,9 +237,10 @@ impl<W> Resolver<W> {
         let candidates = self.fetches.get(fetch_at).map(|fetch| &fetch.inquiry.servers);
         let place = usize::from(query.place);
         let Some(&server) = candidates.and_then(|servers| servers.get(place)) else { return };
-        let may_mind_case = self.may_mind_case((fetch_at, &query), rcode, cx.now_ms);
         let flags = view.header().flags;
-        let fetched = Arc::new(Fetched { reply, rcode, flags, server, may_mind_case });
+        let mut fetched = Fetched { reply, rcode, flags, server, may_mind_case: false };
+        fetched.may_mind_case = self.may_mind_case((fetch_at, &query), &fetched, cx.now_ms);
+        let fetched = Arc::new(fetched);
         if is_unproven {
             if self.refuses(query_at, &fetched) && self.refuse(query_at, cx) {
                 return;
@@ -265,48 +267,73 @@ impl<W> Resolver<W> {
     ) -> bool {
         let server = &mut self.exchanges.servers[query.server()];
         let Some(fetch) = self.fetches.get(fetch_at) else { return false };
-        let is_mixed = query.is_mixed;
-        let is_denied = fetched.rcode == Rcode::NXDOMAIN;
-        if is_mixed && is_denied {
-            // The root servers are known to find names in any letter case.
-            let is_open = fetch.inquiry.is_of_client
-                && (fetch.inquiry.zone.len() > 1 || fetch.inquiry.manner.recursion_desired)
-                && fetch.denied.is_none();
-            return is_open && !server.finds_any_case && !fetched.has_proof();
+        if server.finds_any_case {
+            return false;
         }
-        if is_mixed {
-            server.finds_any_case |= fetched.rcode == Rcode::NOERROR;
-        } else if fetch.exchange.lower_case & 1 << query.place != 0 {
-            // If the replies in mixed and lower case are equal, the server handles mixed case.
+        let inquiry = &fetch.inquiry;
+        let is_denied = match fetched.rcode {
+            Rcode::NXDOMAIN => true,
+            Rcode::NOERROR => fetched.reply.is_no_data(),
+            _ => return false,
+        };
+        if query.is_mixed {
+            server.finds_any_case = !is_denied && finds_name(inquiry, fetched);
+            // The root servers are known to find names in any letter case.
+            let is_open = inquiry.is_of_client
+                && (inquiry.zone.len() > 1 || inquiry.manner.recursion_desired)
+                && fetch.denied.is_none();
+            return is_denied && is_open && !fetched.has_proof();
+        }
+        if fetch.exchange.lower_case & 1 << query.place != 0 {
+            // If the replies in mixed and lower case are equal, the server may handle mixed case.
             // Otherwise mixed case is no longer used for this server.
-            server.finds_any_case |= is_denied;
-            if fetched.rcode == Rcode::NOERROR {
+            let before = fetch.denied.as_ref().map_or(Rcode::NXDOMAIN, |before| before.rcode);
+            if is_denied && fetched.rcode == before {
+                server.note_equal_denial();
+            } else if fetched.rcode == Rcode::NOERROR {
                 server.note_folded_case(now_ms);
             }
         }
         false
     }
 
-    /// Returns whether the mixed case of the name may be the reason for this RCODE. Some servers
-    /// refuse such names, or fail. Records the result of a query in lower case.
+    /// Returns whether the mixed case of the name may be the reason for a useless reply. Some
+    /// servers refuse such names, fail, or refer upwards. Records the result of a query in lower
+    /// case.
     fn may_mind_case(
         &mut self,
         (fetch_at, query): (u32, &PendingQuery),
-        rcode: Rcode,
+        fetched: &Fetched,
         now_ms: u64,
     ) -> bool {
         let server = &mut self.exchanges.servers[query.server()];
         let Some(Fetch { inquiry, .. }) = self.fetches.get(fetch_at) else { return false };
-        let is_error = matches!(rcode, Rcode::REFUSED | Rcode::SERVFAIL | Rcode::FORMERR);
+        let is_useless = match fetched.rcode {
+            Rcode::REFUSED | Rcode::SERVFAIL | Rcode::FORMERR => true,
+            // A server that finds other names in mixed case does not serve the zone.
+            Rcode::NOERROR => {
+                !server.finds_any_case && classify::sort(inquiry, fetched) == Sort::Lame
+            }
+            _ => false,
+        };
         if inquiry.letters == Letters::Lower {
-            match rcode {
-                Rcode::NOERROR | Rcode::NXDOMAIN => {
+            match fetched.rcode {
+                Rcode::NOERROR | Rcode::NXDOMAIN if !is_useless => {
                     server.note_minded_case(inquiry.zone.view(), now_ms)
                 }
                 _ => server.note_failed_any_case_of(inquiry.zone.clone(), now_ms),
             }
         }
-        is_error && query.is_mixed && server.may_mind_case_of(inquiry.zone.view(), now_ms)
+        is_useless && query.is_mixed && server.may_mind_case_of(inquiry.zone.view(), now_ms)
+    }
+}
+
+/// Returns whether a reply has data for the QNAME, or refers to a zone that contains it.
+fn finds_name(inquiry: &Inquiry, fetched: &Fetched) -> bool {
+    match classify::sort(inquiry, fetched) {
+        Sort::Answer => fetched.reply.has_answer(),
+        Sort::Referral(_) => true,
+        Sort::Hearsay | Sort::Lame | Sort::Failed(_) => false,
     }
 }
 

@@ -9,9 +9,10 @@ use super::reply::ReplyForm;
 use super::send::Repeat;
 use super::{Context, Resolver};
 use crate::answer::Source;
-use crate::exchange::Exchanges;
+use crate::exchange::{Exchange, Exchanges};
 use crate::exchange::endpoint::EndpointId;
 use crate::exchange::pending::Owner;
+use crate::exchange::server::Server;
 use crate::exchange::send::{Cookies, Longest, Preface, QueryOrder, Sent, Sockets, Terms, Weight};
 use crate::failure::Failure;
 use crate::iterate::ask::MAX_MALFORMED;
@@ -32,6 +33,15 @@ const PLAIN_ROUND_OF_MANY: u32 = 1;
 const LOWER_CASE_ROUND: u32 = 1;
 /// Maximum number of upstreams of a question that are queried again in lower case after errors.
 const MAX_LOWER_CASE: u32 = 2;
+
+/// The content of an upstream's reply.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Data,
+    /// NXDOMAIN, or no data.
+    Nothing,
+    Error,
+}
 
 impl<W> Resolver<W> {
     /// Sends the first queries for a task's target.
@@ -134,7 +144,6 @@ impl<W> Resolver<W> {
             keepalive: self.reply.opt().keepalive,
         };
         if let Some(rcode) = self.settle_form(query_at, form, cx) {
-            self.learn_case(query_at, rcode, cx.now_ms);
             if self.doubts_forwarded_denial(query_at, rcode, cx.now_ms) {
                 return self.repeat(query_at, Repeat::LowerCase, cx);
             }
@@ -142,17 +151,39 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Returns whether the mixed case of the name may be the reason for an NXDOMAIN, so that it
-    /// must be verified in lower case. This is done once for a target, and only if the upstream has
-    /// not found any name in mixed case yet.
+    /// Returns whether a denial must be verified in lower case, because the mixed case of the name
+    /// may be the reason for it. This is done once for a target, and only if the upstream has not
+    /// found any name in mixed case yet. Records how the upstream handles mixed case.
     fn doubts_forwarded_denial(&mut self, query_at: u32, rcode: Rcode, now_ms: u64) -> bool {
         let query = &self.exchanges.pending[query_at];
         let Owner::Task(at) = query.owner else { return false };
+        let server = &mut self.exchanges.servers[query.server()];
+        if server.finds_any_case {
+            return false;
+        }
         let task = &mut self.tasks[at];
+        let found = match rcode {
+            Rcode::NXDOMAIN => Found::Nothing,
+            Rcode::NOERROR if self.reply.has_answer() => Found::Data,
+            Rcode::NOERROR => Found::Nothing,
+            _ => Found::Error,
+        };
         let bit = 1 << query.place;
-        let is_in_doubt = rcode == Rcode::NXDOMAIN
-            && query.is_mixed
-            && self.exchanges.servers[query.server()].may_mind_case(now_ms)
+        if !query.is_mixed {
+            if task.exchange.lower_case & bit != 0 {
+                learn_from_lower_case((&task.exchange, bit), found, server, now_ms);
+            }
+            return false;
+        }
+        server.finds_any_case = found == Found::Data;
+        let is_error = matches!(rcode, Rcode::REFUSED | Rcode::SERVFAIL | Rcode::FORMERR);
+        if !server.may_mind_case(now_ms) {
+            return false;
+        }
+        if is_error {
+            task.exchange.minding_case |= bit;
+        }
+        let is_in_doubt = found == Found::Nothing
             && task.exchange.denied == 0
             && task.exchange.lower_case & bit == 0
             && task.may_ask()
@@ -161,36 +192,6 @@ impl<W> Resolver<W> {
             task.exchange.denied = bit;
         }
         is_in_doubt
-    }
-
-    /// Records how an upstream handles names in mixed case: whether it returns errors for them,
-    /// denies them, or does not answer.
-    fn learn_case(&mut self, query_at: u32, rcode: Rcode, now_ms: u64) {
-        let query = &self.exchanges.pending[query_at];
-        let (is_mixed, bit) = (query.is_mixed, 1 << query.place);
-        let Owner::Task(at) = query.owner else { return };
-        let server = &mut self.exchanges.servers[query.server()];
-        let exchange = &mut self.tasks[at].exchange;
-        if is_mixed {
-            server.finds_any_case |= rcode == Rcode::NOERROR;
-            let is_error = matches!(rcode, Rcode::REFUSED | Rcode::SERVFAIL | Rcode::FORMERR);
-            if is_error && server.may_mind_case(now_ms) {
-                exchange.minding_case |= bit;
-            }
-        } else if exchange.lower_case & bit != 0 {
-            match rcode {
-                // If the replies in mixed and lower case are equal, the upstream handles mixed
-                // case.
-                Rcode::NXDOMAIN if exchange.denied & bit != 0 => server.finds_any_case = true,
-                Rcode::NOERROR | Rcode::NXDOMAIN
-                    if (exchange.minding_case | exchange.denied) & bit != 0 =>
-                {
-                    server.note_folded_case(now_ms);
-                }
-                Rcode::NOERROR | Rcode::NXDOMAIN => server.guess_folded_case(now_ms),
-                _ => server.note_failed_any_case(now_ms),
-            }
-        }
     }
 
     /// If no other upstream is left, repeats the query in lower case to an upstream that returned
@@ -295,6 +296,24 @@ impl<W> Resolver<W> {
         let asked = Asked { plan: &bound.plan, belief, qname, qtype, dnssec_ok: task.dnssec_ok };
         let Self { reply, gathered, chain_end, .. } = self;
         Some(Scrubber::new(asked, reply, gathered, chain_end).scrub(rcode))
+    }
+}
+
+/// Records how an upstream handles names in mixed case, from its reply in lower case and from what it
+/// did before: it returned an error, denied the name, or did not answer.
+fn learn_from_lower_case(
+    (exchange, bit): (&Exchange, u64),
+    found: Found,
+    server: &mut Server,
+    now_ms: u64,
+) {
+    match found {
+        Found::Nothing if exchange.denied & bit != 0 => server.note_equal_denial(),
+        Found::Data | Found::Nothing if (exchange.minding_case | exchange.denied) & bit != 0 => {
+            server.note_folded_case(now_ms);
+        }
+        Found::Data | Found::Nothing => server.guess_folded_case(now_ms),
+        Found::Error => server.note_failed_any_case(now_ms),
     }
 }
 

@@ -96,3 +96,28 @@ fn servers_that_fail_in_any_case_are_asked_in_lower_case_no_more_than_once() {
         assert_eq!(ask(&mut world), (Rcode::SERVFAIL, 3 + 3), "all three are known");
     }
 }
+
+#[test]
+fn an_empty_reply_to_mixed_case_is_verified_in_lower_case() {
+    let no_data = "au example. 300 SOA ns.test. host.test. 1 2 3 4 300";
+    for empty in [no_data, "au . 3600 NS a.root.test.", "au test. 3600 NS ns.test."] {
+        let mut world = world(&[Says { mixed: Rcode::NOERROR, lower: Rcode::NOERROR }]);
+        let minds = Says { mixed: Rcode::NXDOMAIN, lower: Rcode::NOERROR };
+        let serve = move |query: &Query| {
+            let reply = minds.reply(query);
+            Some(match reply.octets()[3] & 15 {
+                0 => reply,
+                _ => Response::to(query).without_flags(RA | RD).flags(AA).authority(&empty[3..]),
+            })
+        };
+        world.serve(2, Box::new(serve));
+        let expected = [&*format!("answer {NAME} 5 A 198.51.100.1")];
+        for queries in [2, 1] {
+            world.resolve(&format!("{NAME} A")).check(Rcode::NOERROR, &expected);
+            let sent = world.take_sent();
+            let count = sent.iter().filter(|sent| !sent.starts_with("1:")).count();
+            assert_eq!(count, queries, "{empty}");
+            world.pass(PASS_SECS);
+        }
+    }
+}

@@ -22,7 +22,8 @@ fn names_below_one_that_does_not_exist_cost_a_query_each() {
         assert_eq!(world.resolve(&format!("n{number}.gone.example. A")).rcode, Rcode::NXDOMAIN);
     }
     let sent = world.take_sent();
-    assert!(sent.len() <= 23, "{} queries: {sent:?}", sent.len());
+    // The first three denials are verified in lower case.
+    assert!(sent.len() <= 25, "{} queries: {sent:?}", sent.len());
     world.pass(301);
     world.resolve("later.gone.example. A");
     assert_eq!(

@@ -133,16 +133,23 @@ fn lower_case_adds_no_query_to_silent_servers() {
 }
 
 #[test]
-fn the_first_denial_of_a_name_in_mixed_case_is_verified_in_lower_case() {
+fn denials_of_names_in_mixed_case_are_verified_in_lower_case() {
     let minds = Says { mixed: Rcode::NXDOMAIN, lower: Rcode::NOERROR };
     let mut world_of_one = world(&[minds]);
     assert_eq!(ask(&mut world_of_one, 0), (Rcode::NOERROR, 2));
     assert_eq!(ask(&mut world_of_one, 1), (Rcode::NOERROR, 1), "it is asked in lower case now");
-    // A genuine denial causes one more query, only once.
+    // A genuine denial causes one more query, until there have been three.
     let denies = Says { mixed: Rcode::NXDOMAIN, lower: Rcode::NXDOMAIN };
     let mut world_of_one = world(&[denies]);
-    assert_eq!(ask(&mut world_of_one, 0), (Rcode::NXDOMAIN, 2));
-    assert_eq!(ask(&mut world_of_one, 1), (Rcode::NXDOMAIN, 1));
+    for host in 0..3 {
+        assert_eq!(ask(&mut world_of_one, host), (Rcode::NXDOMAIN, 2));
+    }
+    assert_eq!(ask(&mut world_of_one, 3), (Rcode::NXDOMAIN, 1));
+    // A name that does not exist says nothing about the server.
+    let mut world_of_one = world(&[denies]);
+    ask(&mut world_of_one, 0);
+    world_of_one.serve(1, move |query| minds.replies(query));
+    assert_eq!(ask(&mut world_of_one, 1), (Rcode::NOERROR, 2));
     // A denial is trusted if the server has found a name in mixed case.
     let mut world_of_one = world(&[Says { mixed: Rcode::NOERROR, lower: Rcode::NOERROR }]);
     ask(&mut world_of_one, 0);
@@ -155,4 +162,21 @@ fn a_denial_that_cannot_be_verified_is_believed_from_another_server() {
     let mut world = world(&[Says { mixed: Rcode::NXDOMAIN, lower: Rcode::SERVFAIL }; 2]);
     assert_eq!(ask(&mut world, 0), (Rcode::NXDOMAIN, 3));
     assert_eq!(ask(&mut world, 1), (Rcode::NXDOMAIN, 1), "nothing is to be learnt from it");
+}
+
+#[test]
+fn no_data_for_a_name_in_mixed_case_is_verified_in_lower_case() {
+    let soa = "example. 300 SOA ns.test. host.test. 1 2 3 4 300";
+    let empty = move |query: &Query| avocet_testkit::Response::to(query).authority(soa);
+    let minds = Says { mixed: Rcode::NXDOMAIN, lower: Rcode::NOERROR };
+    let mut world = World::new(1, Faults::NONE, plan(vec![rule(".", &[1])]));
+    world.serve(1, move |query| match minds.replies(query) {
+        replies if replies[0].1[3] & 15 == 0 => replies,
+        _ => vec![(0, empty(query).octets())],
+    });
+    let name = "a-name-of-many-letters.example. A";
+    let answer = world.resolve(name);
+    assert_eq!((answer.rcode(), world.sent.len()), (Rcode::NOERROR, 2));
+    assert!(answer.records[0].starts_with("answer "), "of the query in lower case");
+    assert_eq!(ask(&mut world, 1), (Rcode::NOERROR, 1), "it is asked in lower case now");
 }
