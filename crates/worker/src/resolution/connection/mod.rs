@@ -32,6 +32,10 @@ pub(super) const SILENT_MS: u64 = 6_000;
 /// Maximum duration of a handshake, in milliseconds.
 const HANDSHAKE_MS: u64 = 3_000;
 
+/// Maximum number of messages of a server on one connection beyond the number of queries. More would
+/// take time of the worker without an answer to any query.
+const MAX_SURPLUS: u32 = 8;
+
 /// A connection to a server.
 pub(super) enum Connection {
     /// The connection is over TCP.
@@ -254,6 +258,8 @@ struct Vitals {
     has_answered: bool,
     /// Number of messages that the server has sent.
     answers: u64,
+    /// Number of messages that the server sent without a query.
+    surplus: u32,
 }
 
 impl Vitals {
@@ -266,6 +272,7 @@ impl Vitals {
             owed: 0,
             has_answered: false,
             answers: 0,
+            surplus: 0,
         }
     }
 
@@ -278,9 +285,15 @@ impl Vitals {
     /// Records that a message of the server arrived.
     fn heard(&mut self, now_ms: u64) {
         (self.active_ms, self.asked_ms) = (now_ms, None);
+        self.surplus += u32::from(self.owed == 0);
         self.owed = self.owed.saturating_sub(1);
         self.has_answered = true;
         self.answers += 1;
+    }
+
+    /// Reports whether the server has sent too many messages without a query.
+    fn is_flooded(&self) -> bool {
+        self.surplus > MAX_SURPLUS
     }
 
     /// Reports whether the handshake is incomplete and has taken too long.

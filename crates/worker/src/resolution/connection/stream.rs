@@ -148,9 +148,15 @@ impl StreamConnection {
         }
         let state = session.read(tcp, buffer, &mut |message, _| {
             vitals.heard(now_ms);
+            if vitals.is_flooded() {
+                return ControlFlow::Break(());
+            }
             deliver(message);
             ControlFlow::Continue(())
         })?;
+        if vitals.is_flooded() {
+            return Err(io::Error::other("more messages than queries"));
+        }
         if let Some(said) = session.take_alternative()
             && let Some((peer, addr)) = peer
         {
@@ -237,5 +243,65 @@ impl StreamConnection {
     /// Announces to the server that no more data follows.
     pub(super) fn close(&mut self) {
         self.session.close(&mut self.tcp);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use avocet_io::poll::Events;
+    use avocet_resolver::{EndpointId, SocketSlot};
+
+    use super::*;
+    use crate::resolution::connection::MAX_SURPLUS;
+
+    /// Sends the messages and waits for the end of the connection.
+    fn serve(messages: Vec<u8>) -> (SocketAddr, thread::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // The client may close the connection before it has read everything.
+            let _ = stream.write_all(&messages);
+            let _ = io::copy(&mut stream, &mut io::sink());
+        });
+        (addr, server)
+    }
+
+    /// Sends two queries to a server that sends these messages. Returns the number of delivered
+    /// messages, and why the connection ended.
+    fn exchange(messages: Vec<u8>, expected: u32) -> (u32, Option<SocketFault>) {
+        let (addr, server) = serve(messages);
+        let id = SocketId { endpoint: EndpointId(0), slot: SocketSlot::Stream };
+        let mut poller = Poller::new().unwrap();
+        let mut connection = StreamConnection::open(&poller, (id, addr), None, 0).unwrap();
+        for _ in 0..2 {
+            connection.push(&poller, id, (b"query", 0)).unwrap();
+        }
+        let (mut delivered, mut ended) = (0, None);
+        let (mut buffer, mut events) = (ReadBuffer::new(), Events::with_capacity(8));
+        while ended.is_none() && delivered < expected {
+            poller.wait(&mut events, None).unwrap();
+            for event in events.iter() {
+                let deliver = &mut |_: &[u8]| delivered += 1;
+                ended = connection.drive(&poller, (id, event), &mut buffer, (0, deliver));
+            }
+        }
+        drop(connection);
+        server.join().unwrap();
+        (delivered, ended)
+    }
+
+    #[test]
+    fn a_server_that_sends_messages_without_end_loses_the_connection() {
+        let allowed = 2 + MAX_SURPLUS;
+        for message in [&[0, 0][..], &[0, 3, 1, 2, 3]] {
+            let (delivered, ended) = exchange(message.repeat(1 << 20), u32::MAX);
+            assert_eq!((delivered, ended), (allowed, Some(SocketFault::Closed)));
+            let few = message.repeat(allowed as usize);
+            assert_eq!(exchange(few, allowed), (allowed, None));
+        }
     }
 }
