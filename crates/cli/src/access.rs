@@ -10,13 +10,13 @@ use clap::Args;
 
 use crate::span::left;
 
-/// The groups and zones that a user is limited to.
+/// The groups and zones to which a user is limited.
 #[derive(Debug, Args)]
 pub(crate) struct LimitArgs {
-    /// Limit the user to this group; may be repeated
+    /// Limit the user to the clients in this group; may be given several times
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
-    /// Limit the user to names in this zone; may be repeated
+    /// Limit the user to the names in this zone; may be given several times
     #[arg(long, value_name = "ZONE")]
     zone: Vec<String>,
 }

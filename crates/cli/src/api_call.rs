@@ -24,18 +24,18 @@ const MAX_INPUT: u64 = 512 << 10;
 /// Arguments of `avocet call`.
 #[derive(Debug, Args)]
 pub(crate) struct ApiCallArgs {
-    /// GET, POST, PUT or DELETE
+    /// Method of the request: GET, POST, PUT or DELETE
     #[arg(value_name = "METHOD")]
     method: String,
-    /// The path, with or without /api/v1, such as /queries?limit=5
+    /// Path of the request, with or without /api/v1, such as /queries?limit=5
     #[arg(value_name = "PATH")]
     path: String,
-    /// The fields of the request. For POST and PUT, VALUE may be JSON; any other VALUE is a text. A
-    /// text that looks like JSON needs quotes, such as 'secret="123"'
+    /// The fields of the request. For POST and PUT, the command sends VALUE as JSON if it is valid
+    /// JSON, and otherwise as text. A text that looks like JSON needs quotes: 'secret="123"'
     #[arg(value_name = "FIELD=VALUE")]
     fields: Vec<String>,
-    /// Read the fields of POST and PUT as a JSON object from standard input, which keeps secrets
-    /// out of the process list
+    /// For POST and PUT, read the fields as one JSON object from standard input. Secrets then do
+    /// not appear in the list of processes
     #[arg(long, conflicts_with = "fields")]
     stdin: bool,
     #[command(flatten)]

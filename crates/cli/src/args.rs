@@ -25,7 +25,8 @@ use crate::session::SessionArgs;
 use crate::top::TopArgs;
 use crate::zone::ZoneArgs;
 
-/// Avocet, a DNS server for a network: validating resolver, forwarder and filter.
+/// Avocet, a DNS server for a network: validating resolver, forwarder, filter and authoritative
+/// server
 #[derive(Debug, Parser)]
 #[command(name = "avocet", version = env!("BUILD_VERSION"), about, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -39,68 +40,71 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the server; without a configuration, on 127.0.0.1:5300, as a recursive resolver
     Serve(ServeArgs),
-    /// Check a configuration file and print each error with its line; exits with 1 on errors
+    /// Check a configuration file, and print each error with its line; exits with 1 if there is an
+    /// error
     Check(CheckArgs),
-    /// Print how a device is connected: profile, DNS stamps, QR code, options of DHCP
+    /// Print the settings that connect a device to this server: addresses, DNS stamps, profile, QR
+    /// code
     Connect(ConnectArgs),
-    /// Send a query to a server, like dig
+    /// Send a query to a DNS server, and print the response, like dig
     Query(QueryArgs),
     /// Generate load on a DNS server and check every response
     Load(Box<LoadArgs>),
-    /// Print the configuration or its schema
+    /// Print the configuration or its schema, change it, or show its history
     Config(ConfigArgs),
     /// Convert the configuration of another server, and list the settings that cannot be converted
     Import(ImportArgs),
-    /// Inspect the caches of the running server, or remove names from them
+    /// Show the content of the caches of the running server, or remove names from the caches
     Cache(CacheArgs),
-    /// Show the lists of the running server, fetch them, or show their broken lines
+    /// Show the state of the lists of the running server, fetch lists, or show lines without effect
     Lists(ListsArgs),
-    /// Check the policy of a configuration, test conditions, or show what is in force
+    /// Check a policy, test conditions, try a change on past queries, or show pauses and matches
     Policy(PolicyArgs),
-    /// Show the state of the running server: queries, blocked share, lists, upstreams, warnings
+    /// Show the state of the running server: queries by result, lists, upstreams, zones, warnings
     Status(StatusArgs),
-    /// Suspend filtering for a while
+    /// Suspend filtering for some or all clients for a while
     Pause(PauseArgs),
-    /// Allow a name and its subdomains for a while
+    /// Allow a name and all names below it for a while, for some or all clients
     Grant(GrantArgs),
-    /// Answer clients that ask for access on the block page
+    /// Show requests for access that clients sent from the block page, and grant or refuse them
     Requests(RequestsArgs),
-    /// Explain what a client gets for a name: rules, lists, failures, caches, resolution
+    /// Explain the answer that a client gets for a name: rules, lists, caches, failures, resolution
     Why(WhyArgs),
     /// Show the trust anchors of the running server with their keys, and its copy of the root zone
     Anchors(ControlArgs),
-    /// Manage negative trust anchors: turn off validation for a name for a while
+    /// Suspend DNSSEC validation of a name and the names below it for a while (negative trust
+    /// anchors)
     Nta(NtaArgs),
-    /// Search the query log, follow it, count and export its entries
+    /// Follow, search, count, export, check or prune the query log, or show its statistics
     Log(Box<LogArgs>),
-    /// Show the overview and the latest queries of the running server, live in the terminal
+    /// Show counts, rankings and the latest queries of the running server, live in the terminal
     Top(TopArgs),
-    /// Show the certificates of the running server, or renew the one that it obtains by itself
+    /// Show the certificates of the running server, or renew the certificate from ACME
     Certificate(CertificateArgs),
-    /// Check the files of zones, show the hosted zones of the running server, reload or export them
+    /// Check zone files; show, change, sign, reload or export hosted zones; control pools
     Zone(ZoneArgs),
-    /// Reload the configuration of the running server
+    /// Read the configuration of the running server again, and put it in force
     Reload(ControlArgs),
-    /// Write configuration, revisions, users and other state of the running server to one file
+    /// Save configuration, revisions, users and other state of the running server in one file
     Backup(BackupArgs),
-    /// Check a backup and put it in place; a running server does so at its next start
+    /// Check a backup and restore it; a running server restores it at its next start
     Restore(RestoreArgs),
     /// Manage the users of the HTTP API
     User(UserArgs),
     /// Manage the tokens of the HTTP API
     Token(TokenArgs),
-    /// List the sessions of users in browsers, or end one
+    /// List the sessions of users of the web interface, or end a session
     Session(SessionArgs),
-    /// Send any request of the HTTP API to the running server, and print the reply
+    /// Send any request of the HTTP API to the running server over the control socket
     Call(ApiCallArgs),
-    /// Print shell completions
+    /// Print a script that completes commands in a shell
     Completions {
-        /// The shell
+        /// The shell for which the script is
         shell: clap_complete::Shell,
     },
     /// Write manual pages of all commands to a directory
     ManPages {
-        /// The directory; created if it does not exist
+        /// The directory for the pages; created if it does not exist
         directory: PathBuf,
     },
 }
@@ -110,7 +114,7 @@ pub(crate) enum Command {
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) file: FileArgs,
-    /// Take over the sockets and caches of the running server, which then exits
+    /// Take over the sockets and caches of the running server, which then ends
     #[arg(long)]
     pub(crate) take_over: bool,
 }
@@ -120,7 +124,7 @@ pub(crate) struct ServeArgs {
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) file: FileArgs,
-    /// Print JSON
+    /// Print the errors and warnings as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -152,72 +156,74 @@ impl FileArgs {
     after_help = QUERY_OPTIONS
 )]
 pub(crate) struct QueryArgs {
-    /// Configuration of the server to query, without @SERVER
+    /// Configuration file of the server to query, if there is no @SERVER
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Query the reverse name of this address (PTR)
+    /// Query the name of this address (PTR record)
     #[arg(short = 'x', value_name = "ADDRESS")]
     pub(crate) reverse: Option<IpAddr>,
-    /// Print JSON, as +json
+    /// Print the response as JSON, like +json
     #[arg(long)]
     pub(crate) json: bool,
-    /// Server, name, type, class and options
+    /// Server, name, type, class and options, in any order
     #[arg(required_unless_present = "reverse", value_name = "WORD")]
     pub(crate) words: Vec<String>,
 }
 
 /// The part of `avocet query --help` on options that start with a plus sign.
 const QUERY_OPTIONS: &str = "\
-SERVER is an address or a host name, with :PORT if it is not 53. tls://HOST asks over TLS, where the
-certificate must have that name; tls://NAME@ADDRESS names both. quic://HOST asks over QUIC.
-https://HOST asks over HTTP/2, and h3://HOST over HTTP/3, at /dns-query or the path that follows.
-The default is the first `listen` address of the configuration file, or 127.0.0.1:5300 without one.
+SERVER is an address or a host name, with :PORT if the port is not the default. tls://HOST uses TLS,
+quic://HOST uses QUIC, https://HOST uses HTTP/2, and h3://HOST uses HTTP/3, at /dns-query or at the
+path after HOST. The certificate must have the name HOST. NAME@ADDRESS instead of HOST gives the
+name in the certificate and the address. The default is the first `listen` address of the
+configuration file, or 127.0.0.1:5300 without a configuration file.
 
-Exit code: 0 with a response of any RCODE, even SERVFAIL; 1 without one; 2 for wrong arguments.
+Exit code: 0 after a response with any RCODE, even SERVFAIL; 1 without a response; 2 for wrong
+arguments.
 
 Options:
   +insecure      over TLS: accept any certificate
-  +ca=FILE       over TLS: the authorities in this file (PEM) instead of those of the system
-  +pin=BASE64    over TLS: a key with this SHA-256 instead of a certificate; may be repeated
-  +cert=FILE     over TLS: show this certificate (PEM), with its key in the file or in +key=FILE
+  +ca=FILE       over TLS: trust the authorities in this file (PEM), not those of the system
+  +pin=BASE64    over TLS: the server must have a key with this SHA-256 digest; may be repeated
+  +cert=FILE     over TLS: show this certificate (PEM); its key is in FILE or in +key=FILE
   +https-get     over HTTPS: send the query in the path, with GET
   +tcp           use TCP at once, not only after a truncated response
   +ignore        show a truncated response as it is
-  +dnssec        request DNSSEC records (DO)
-  +norecurse     do not request recursion (RD)
-  +cd            turn validation off (CD)
+  +dnssec        request DNSSEC records (set DO)
+  +norecurse     do not request recursion (clear RD)
+  +cd            ask the server not to validate (set CD)
   +noedns        send no OPT record
-  +bufsize=N     UDP size in OPT, 512 to 65535 [1232]
+  +bufsize=N     EDNS buffer size in octets, 512 to 65535 [default: 1232]
   +nocookie      send no DNS cookie
-  +nsid          request the name server identifier
-  +zoneversion   request the serial of the zone
-  +subnet=NET    send a client subnet, such as 192.0.2.0/24
-  +time=SECS     how long to wait for a response, 1 to 60 [5]
-  +tries=N       how often to send a UDP query, 1 to 10 [3]
+  +nsid          request the name server identifier (RFC 5001)
+  +zoneversion   request the serial of the zone (RFC 9660)
+  +subnet=NET    send this client subnet, such as 192.0.2.0/24 (RFC 7871)
+  +time=SECS     seconds to wait for a response, 1 to 60 [default: 5]
+  +tries=N       how often to send a query over UDP, 1 to 10 [default: 3]
   +short         print only the record data of the answer
   +trace         show how the running server resolves the name; not with @SERVER
   +json          print JSON";
 
-/// The clients for which filtering is suspended, or a name is allowed.
+/// The clients to which a pause or grant applies. By default, all clients.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct ScopeArgs {
     /// Only the clients of this group
     #[arg(long, value_name = "GROUP")]
     pub(crate) group: Option<String>,
-    /// Only this client: the name of a [[client]], or an address
+    /// Only this client: the name of a [[client]], or an IP address
     #[arg(long, value_name = "NAME|ADDRESS")]
     pub(crate) client: Option<String>,
 }
 
-/// The duration of a pause or grant, or its end.
+/// The duration of a pause or grant, or an option that ends it.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct SpanArgs {
-    /// Duration: 90s, 30m, 2h, 1d, 1w; at most a year
+    /// Duration: a number with s, m, h, d or w, such as 90s or 2h; at most 365 days
     #[arg(long = "for", value_name = "TIME", default_value = "30m", value_parser = avocet_config::policy::duration_arg)]
     pub(crate) span: Duration,
-    /// End the pause or grant now
+    /// End the pause or grant of these clients now
     #[arg(long)]
     pub(crate) end: bool,
 }
@@ -236,7 +242,7 @@ pub(crate) struct PauseArgs {
 /// Arguments of `avocet grant`.
 #[derive(Debug, Args)]
 pub(crate) struct GrantArgs {
-    /// The name
+    /// The name to allow, with all names below it
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) scope: ScopeArgs,
@@ -257,13 +263,14 @@ pub(crate) struct PolicyArgs {
 /// The commands of `avocet policy`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// Check the lists, groups, clients and rules of a configuration, and the texts of its lists
+    /// Check the lists, groups, clients and rules of a configuration, and the content of its lists
     Check(PolicyCheckArgs),
-    /// Evaluate a condition for a query, and show the result of each part
+    /// Evaluate a condition for one query, and show the result of each part of the condition
     Test(PolicyTestArgs),
-    /// Show what a new configuration would block and unblock, for queries in a file or the log
+    /// Show what a new configuration would block and unblock, by queries from a file or the query
+    /// log
     DryRun(PolicyDryRunArgs),
-    /// List the services that a condition may use
+    /// List the services that a condition may name, as in service("youtube")
     Services,
     /// Show the pauses and grants in force in the running server, and the matches of rules and
     /// lists
@@ -275,7 +282,7 @@ pub(crate) enum PolicyCommand {
 pub(crate) struct PolicyCheckArgs {
     #[command(flatten)]
     pub(crate) file: FileArgs,
-    /// Print JSON
+    /// Print the errors and the state of the lists as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -285,28 +292,29 @@ pub(crate) struct PolicyCheckArgs {
 pub(crate) struct PolicyTestArgs {
     /// The condition, such as 'qname.under("example.com") && now.weekend'
     pub(crate) condition: String,
-    /// QNAME
+    /// Name that the client queries (QNAME)
     #[arg(long)]
     pub(crate) name: String,
-    /// QTYPE
+    /// Type that the client queries (QTYPE)
     #[arg(long = "type", value_name = "TYPE", default_value = "A")]
     pub(crate) rtype: String,
-    /// Address of the client
+    /// Address of the client [default: 127.0.0.1]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) client: Option<IpAddr>,
     /// Name of the listener at which the query arrives [default: an address of [server]]
     #[arg(long, value_name = "NAME")]
     pub(crate) listener: Option<String>,
-    /// Addresses of the answer
+    /// Address in the answer, for conditions on answers; may be given several times
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) answer: Vec<IpAddr>,
-    /// Time, as "2026-11-22 21:30" in the time zone of the policy or in Unix seconds [default: now]
+    /// Time for the condition: "2026-11-22 21:30" in the time zone of the policy, or Unix seconds
+    /// [default: now]
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<String>,
-    /// Configuration with lists, groups and clients
+    /// Configuration file with lists, groups and clients that the condition names
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -324,15 +332,15 @@ pub(crate) struct ConfigArgs {
 pub(crate) enum ConfigCommand {
     /// Print the JSON schema of the configuration file
     Schema {
-        /// Print the schemas of the requests and replies of the control socket instead
+        /// Print the schemas of requests and replies of the control socket instead
         #[arg(long)]
         control: bool,
     },
-    /// Print every key with its value in force, from file, variables and defaults
+    /// Print every key with its value, from the file, environment variables and defaults
     Show {
         #[command(flatten)]
         file: FileArgs,
-        /// Print JSON
+        /// Print the configuration as JSON
         #[arg(long)]
         json: bool,
     },
@@ -343,12 +351,12 @@ pub(crate) enum ConfigCommand {
 /// Arguments of `avocet import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// Product: pihole, adguard, blocky, dnsmasq, bind or powerdns
+    /// Server of the configuration: pihole, adguard, blocky, dnsmasq, bind or powerdns
     #[arg(value_name = "SOURCE", value_parser = crate::import::origin)]
     pub(crate) origin: avocet_import::Origin,
-    /// The file, archive or directory to read
+    /// The file, archive or directory with the configuration of that server
     pub(crate) path: String,
-    /// File to write; must not exist [default: standard output]
+    /// File to write, which must not exist [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -366,37 +374,37 @@ pub(crate) struct UserArgs {
 /// The commands of `avocet user`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum UserCommand {
-    /// Add a user; reads the password from the terminal, or as a line of standard input
+    /// Add a user; reads the password from the terminal, or from a line of standard input
     Add {
-        /// The name
+        /// Name of the new user: 1 to 64 letters, digits, `.`, `-`, `_` or `@`
         name: String,
-        /// Role: viewer, operator or admin
+        /// Role of the user: viewer, operator or admin
         #[arg(long, default_value = "viewer", value_parser = role)]
         role: Role,
         #[command(flatten)]
         limits: LimitArgs,
     },
-    /// Change the password, the role or the second factor of a user, and end its sessions
+    /// Change password, role, limits or second factor of a user, and end the user's sessions
     Passwd {
-        /// The name
+        /// Name of the user
         name: String,
-        /// New role: viewer, operator or admin; the password stays
+        /// New role: viewer, operator or admin. The password stays
         #[arg(long, value_parser = role)]
         role: Option<Role>,
         #[command(flatten)]
         limits: LimitArgs,
-        /// Remove all limits; the password stays
+        /// Remove all limits to groups and zones. The password stays
         #[arg(long, conflicts_with_all = ["group", "zone"])]
         no_limits: bool,
-        /// Remove the second factor, for a user who lost it; the password stays
+        /// Remove the second factor, for a user who has lost it. The password stays
         #[arg(long)]
         remove_second_factor: bool,
     },
-    /// List the users
+    /// List the users with their roles and limits
     List,
-    /// Remove a user and end its sessions
+    /// Remove a user, and end the sessions of the user
     Remove {
-        /// The name
+        /// Name of the user
         name: String,
     },
 }
@@ -414,23 +422,24 @@ pub(crate) struct TokenArgs {
 /// The commands of `avocet token`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Create a token and print it; the server cannot show it again
+    /// Create a token, and print it once; the server cannot show the token again
     Create {
-        /// A name for people
+        /// Name of the token, for people: 1 to 64 letters, digits, `.`, `-`, `_` or `@`
         name: String,
-        /// A scope, such as status:read; repeat it for several
+        /// Permission of the token, such as status:read; may be given several times
         #[arg(long = "scope", required = true, value_name = "SCOPE", value_parser = scope)]
         scopes: Vec<AccessScope>,
-        /// Lifetime: 12h, 90d, 1w; at most five years
+        /// Lifetime of the token: a number with s, m, h, d or w, such as 12h or 90d; at most five
+        /// years
         #[arg(long = "for", value_name = "TIME", default_value = "90d",
               value_parser = token_lifetime)]
         lifetime: Duration,
     },
-    /// List the tokens
+    /// List the tokens with their scopes and expiry
     List,
-    /// Revoke a token
+    /// Revoke a token, so that it is no longer valid
     Revoke {
-        /// Identifier of the token
+        /// Identifier of the token, as `avocet token list` shows it
         id: String,
     },
 }
@@ -471,27 +480,27 @@ pub(crate) struct CacheArgs {
 /// Arguments of `avocet why`.
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {
-    /// The name
+    /// The name that the client queries
     pub(crate) name: String,
-    /// QTYPE; by default A, and all types in the cache are shown
+    /// Type that the client queries [default: A; the part about the cache then shows all types]
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) rtype: Option<String>,
-    /// Address or name of the client [default: this machine]
+    /// The client: an IP address, the name of a [[client]], or a known device name [default:
+    /// 127.0.0.1]
     #[arg(long, value_name = "ADDRESS|NAME")]
     pub(crate) client: Option<String>,
-    /// Identity that the device of the client sends or proves, as in `ids` of [[client]]: id:WORD,
-    /// certificate:NAME or pin:DIGEST
+    /// Identity that the device of the client sends or proves, as in `ids` of a [[client]]:
+    /// id:WORD, certificate:NAME or pin:DIGEST
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
-    /// Name of the listener at which the query arrives [default: an address of [server]]
+    /// Name of the [[listener]] at which the query arrives [default: an address of [server]]
     #[arg(long, value_name = "NAME")]
     pub(crate) listener: Option<String>,
-    /// Transport of the query: udp, tcp, tls, https, quic or odoh [default: that of the
-    /// listener]
+    /// Transport of the query: udp, tcp, tls, https, quic or odoh [default: as the listener]
     #[arg(long, value_name = "TRANSPORT", value_parser = transport)]
     pub(crate) transport: Option<LogTransport>,
-    /// Time for rules with schedules, as "2026-11-22 21:30" in the time zone of the policy or in
-    /// Unix seconds [default: now]. For a time in the past, also shows what the query log has
+    /// Time for schedules of rules: "2026-11-22 21:30" in the time zone of the policy, or Unix
+    /// seconds [default: now]. For a past time, also shows the logged query nearest to it
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<String>,
     /// Connection to the running server.
@@ -502,26 +511,26 @@ pub(crate) struct WhyArgs {
 /// The commands under `avocet cache`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CacheCommand {
-    /// Show entries, bytes, hits and misses
+    /// Show the memory of the caches, and counts of entries, hits and misses
     Stats,
-    /// Print all RRsets with their remaining TTLs
+    /// Print all entries of the packet cache and the RRset cache, with their remaining TTLs
     Dump,
-    /// Print the cached data of a name, and delegations above it
+    /// Print the cached data of a name, the delegations above the name, and a cached failure
     Show {
-        /// The name
+        /// The name to look up
         name: String,
-        /// Only this type
+        /// Print only data of this type
         #[arg(long = "type", value_name = "TYPE")]
         rtype: Option<String>,
     },
-    /// Remove a name from the caches
+    /// Remove a name from the caches; the names below the name stay
     Flush {
-        /// The name
+        /// The name to remove
         name: String,
     },
     /// Remove a name and all names below it from the caches
     FlushTree {
-        /// The name
+        /// The name to remove, with all names below it
         name: String,
     },
 }
@@ -540,21 +549,21 @@ pub(crate) struct ListsArgs {
 /// The commands under `avocet lists`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ListsCommand {
-    /// Show each list: entries, last fetch, problems
+    /// Show each list: number of entries, last and next fetch, problems
     Status,
-    /// Fetch a list, or all lists, and wait until the changes are in force
+    /// Fetch a list or all lists now, and wait until the changes are in force
     Refresh {
-        /// The list [default: all]
+        /// Name of the list [default: all lists]
         name: Option<String>,
-        /// Accept a list even if it has no entries, lost most of them, or does not look like a list
+        /// Accept a text that has no entries or has lost most of its entries
         #[arg(long, requires = "name")]
         force: bool,
     },
-    /// Show the broken lines of a list
+    /// Show the broken lines of a list, which the server cannot use; at most 100
     Check {
-        /// The list
+        /// Name of the list
         name: String,
-        /// Also show the lines without effect, with the reason
+        /// Also show valid lines that have no effect, with the reason; at most 100
         #[arg(long)]
         skipped: bool,
     },

@@ -26,10 +26,10 @@ use crate::span::ago;
 /// Arguments of `avocet backup`.
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
-    /// File to write; must not exist. `-` is standard output
+    /// File to write, which must not exist; `-` writes to standard output
     #[arg(value_name = "FILE")]
     path: PathBuf,
-    /// Back up the query log, too
+    /// Also back up the query log
     #[arg(long)]
     query_log: bool,
     #[command(flatten)]
@@ -39,13 +39,13 @@ pub(crate) struct BackupArgs {
 /// Arguments of `avocet restore`.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// The backup
+    /// File with the backup
     #[arg(value_name = "FILE", required_unless_present = "cancel")]
     path: Option<PathBuf>,
-    /// Cancel the restore that waits for the next start
+    /// Cancel a restore that the running server would make at its next start
     #[arg(long, conflicts_with_all = ["path", "check"])]
     cancel: bool,
-    /// Only check the backup
+    /// Only check the backup, and restore nothing
     #[arg(long)]
     check: bool,
     #[command(flatten)]

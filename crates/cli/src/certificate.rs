@@ -23,11 +23,11 @@ pub(crate) struct CertificateArgs {
 /// The commands under `avocet certificate`.
 #[derive(Debug, Subcommand)]
 enum CertificateCommand {
-    /// Show each certificate: its names, its expiry, where it is shown, and its renewals
+    /// Show each certificate: names, expiry, addresses that show it, and renewals by the server
     List,
-    /// Renew the certificate of [acme] now; `list` and the log show the result
+    /// Begin to renew the certificate of [acme]; `avocet certificate list` shows the result
     Renew,
-    /// Print the authority of [home-ca] in PEM form, for devices to install
+    /// Print the certificate of the authority of [home-ca] in PEM form, to install on devices
     Authority,
 }
 

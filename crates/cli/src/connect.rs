@@ -20,13 +20,15 @@ pub(crate) struct ConnectArgs {
     /// Form of the output
     #[arg(value_enum, default_value = "text")]
     form: PrintedForm,
-    /// Identifier that the device sends with its queries, as in `ids = ["id:WORD"]`
+    /// Identifier that the device sends with its queries: WORD, as in `ids = ["id:WORD"]` of a
+    /// [[client]]
     #[arg(long, value_name = "WORD")]
     id: Option<String>,
-    /// Name of the server, if its certificates have several
+    /// Host name of the server, from its certificates [default: the first name of the first
+    /// certificate]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Name of the [[listener]] [default: the addresses of [server]]
+    /// Name of the [[listener]] to which the device connects [default: the addresses of [server]]
     #[arg(long, value_name = "NAME")]
     listener: Option<String>,
     /// Configuration file [default: that of AVOCET_CONFIG, or /etc/avocet/avocet.toml if it exists]
@@ -37,19 +39,20 @@ pub(crate) struct ConnectArgs {
 /// The forms of the output of `avocet connect`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PrintedForm {
-    /// Settings to enter in phones, browsers, routers and other resolvers
+    /// Settings to enter by hand in phones, browsers, routers and other resolvers
     Text,
     /// A configuration profile for devices of Apple (.mobileconfig)
     Profile,
-    /// DNS stamps, one line for each protocol
+    /// DNS stamps, one on each line, for apps that read them
     Stamps,
-    /// A QR code of the first stamp, for apps that scan one
+    /// A QR code with the DNS stamp for HTTPS, or else with the first stamp, for apps that scan
+    /// stamps
     Qr,
-    /// The DHCP options of RFC 9463 for Kea
+    /// DHCP options for Kea that announce the server (RFC 9463)
     Kea,
-    /// The DHCP options of RFC 9463 for dnsmasq
+    /// DHCP options for dnsmasq that announce the server (RFC 9463)
     Dnsmasq,
-    /// A drop-in file for systemd-resolved
+    /// A drop-in configuration file for systemd-resolved
     Resolved,
 }
 

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// The connection to the running server: the control socket in the data directory of its
-/// configuration.
+/// The connection to the running server over the control socket, which is in the data directory of
+/// the configuration.
 #[derive(Debug, Args)]
 pub(crate) struct ControlArgs {
-    /// Configuration file of the running server [default: that of AVOCET_CONFIG, or
-    /// /etc/avocet/avocet.toml]
+    /// Configuration file of the running server [default: the file that AVOCET_CONFIG names, or
+    /// /etc/avocet/avocet.toml if it exists]
     #[arg(short, long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
-    /// Print JSON
+    /// Print the reply of the server as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -20,7 +20,8 @@ pub(crate) struct ControlArgs {
 /// Arguments of `avocet status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Show the load of the workers, the memory, and the writer of the query log instead
+    /// Show the load instead: queries and CPU time of each worker thread, memory, caches, and the
+    /// writer of the query log
     #[arg(long)]
     pub(crate) load: bool,
     #[command(flatten)]

@@ -21,65 +21,67 @@ pub(crate) struct LogArgs {
 /// The commands of `avocet log`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LogCommand {
-    /// Show each query as it is answered
+    /// Show each new query when it is answered, until the command is interrupted
     Tail(LogTailArgs),
-    /// Search the files of the log, the latest queries first
+    /// Show queries from the files of the log, the latest first
     Search(LogSearchArgs),
-    /// Write queries from the files of the log as CSV, JSON or Parquet, the latest first
+    /// Write queries from the files of the log as JSON, CSV or Parquet
     Export(LogExportArgs),
-    /// Compare all files of the log with their checksums, and name those that are damaged
+    /// Compare all files of the log with their checksums, and name damaged files
     Verify,
-    /// Show the most frequent names, clients, rules, lists or upstreams
+    /// Show the most frequent names, clients, rules, lists, upstreams, types or RCODEs
     Top(LogTopArgs),
-    /// Show counts, outcomes, times to answer and the present rates
+    /// Show the number of queries by outcome, the times to answer, and the present rates
     Stats(LogStatsArgs),
     /// Show when each client sent its first and its latest query
     Clients(LogClientsArgs),
-    /// Delete queries from the log; shows how many, and asks before
+    /// Delete queries from the log; the command shows their number, and asks for confirmation
     Prune(LogPruneArgs),
 }
 
-/// The filter for the queries of a command; by default all queries.
+/// A filter that selects logged queries. By default, it selects all queries.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
 pub(crate) struct LogFilterArgs {
-    /// Only this QNAME
+    /// Only queries for this name
     #[arg(long, value_name = "NAME", conflicts_with = "under")]
     pub(crate) name: Option<String>,
-    /// Only this name and the names below it
+    /// Only queries for this name and the names below it
     #[arg(long, value_name = "NAME")]
     pub(crate) under: Option<String>,
-    /// Only names that have this text somewhere
+    /// Only queries for names that contain this text, in upper or lower case
     #[arg(long, value_name = "TEXT")]
     pub(crate) contains: Option<String>,
-    /// Only this client: its address, or its name
+    /// Only queries of this client: an address, a network such as 192.168.7.0/24, or a name
     #[arg(long, value_name = "ADDRESS|NAME")]
     pub(crate) client: Option<String>,
-    /// Only clients of this group
+    /// Only queries of clients in this group
     #[arg(long, value_name = "NAME")]
     pub(crate) group: Option<String>,
-    /// Only this QTYPE
+    /// Only queries for this type
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) rtype: Option<String>,
-    /// Only this RCODE, such as NXDOMAIN
+    /// Only queries with this RCODE in the response, such as NXDOMAIN
     #[arg(long, value_name = "RCODE")]
     pub(crate) rcode: Option<String>,
-    /// Only queries with this outcome, such as blocked or packet-hit
+    /// Only queries with this outcome: a stage such as packet-hit, or a kind such as answered or
+    /// blocked
     #[arg(long, value_name = "OUTCOME")]
     pub(crate) outcome: Option<String>,
     /// Only queries that this rule decided
     #[arg(long, value_name = "NAME")]
     pub(crate) rule: Option<String>,
-    /// Only queries for names that this list has
+    /// Only queries that match an entry of this list
     #[arg(long, value_name = "NAME")]
     pub(crate) list: Option<String>,
-    /// Only answers of this upstream
+    /// Only queries that this upstream answered: an address, with the port if it is not 53; also
+    /// tls://, quic://, https:// or h3:// before the address, with their default ports
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) upstream: Option<String>,
     /// Only queries from this time on: "2026-11-22 21:30" in the time zone of the policy, Unix
     /// seconds, or a duration before now such as 2h
     #[arg(long, value_name = "TIME")]
     pub(crate) from: Option<String>,
-    /// Only queries before this time
+    /// Only queries before this time, in the same forms as --from
     #[arg(long, value_name = "TIME")]
     pub(crate) to: Option<String>,
 }
@@ -99,7 +101,7 @@ pub(crate) struct LogSearchArgs {
     /// Maximum number of queries to show
     #[arg(long, value_name = "NUMBER", default_value_t = 100)]
     pub(crate) limit: u64,
-    /// Only print the number of queries
+    /// Print only the number of matching queries, without --limit
     #[arg(long)]
     pub(crate) count: bool,
 }
@@ -109,33 +111,33 @@ pub(crate) struct LogSearchArgs {
 pub(crate) struct LogExportArgs {
     #[command(flatten)]
     pub(crate) filter: LogFilterArgs,
-    /// The format
+    /// The format of the output; JSON and CSV have the latest query first
     #[arg(long, value_enum, default_value_t = LogFormat::Json)]
     pub(crate) format: LogFormat,
-    /// File to create [default: standard output]
+    /// File to create, which must not exist [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
-/// The format of an export.
+/// The format of exported queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// Comma-separated values with a header line (RFC 4180)
+    /// Comma-separated values with a header line (RFC 4180), the latest query first
     Csv,
-    /// One JSON object per line
+    /// One JSON object per line, the latest query first
     Json,
     /// A Parquet file with the columns of the log, the oldest query first
     Parquet,
 }
 
-/// The time that an overview covers.
+/// The period that statistics cover.
 #[derive(Debug, Default, Clone, Args)]
 pub(crate) struct LogSpanArgs {
-    /// From this time on, in whole hours or days: a date and time of day, Unix seconds, or a
-    /// duration before now such as 2h [default: 24h]
+    /// Begin of the period, rounded down to an hour or a day: "2026-11-22 21:30" in the time zone
+    /// of the policy, Unix seconds, or a duration before now such as 2h [default: 24h]
     #[arg(long, value_name = "TIME")]
     pub(crate) from: Option<String>,
-    /// Before this time [default: now]
+    /// End of the period, in the same forms as --from [default: now]
     #[arg(long, value_name = "TIME")]
     pub(crate) to: Option<String>,
 }
@@ -143,12 +145,12 @@ pub(crate) struct LogSpanArgs {
 /// Arguments of `avocet log top`.
 #[derive(Debug, Args)]
 pub(crate) struct LogTopArgs {
-    /// Property whose values are counted
+    /// What to count
     #[arg(value_enum, default_value_t = LogTop::Names)]
     pub(crate) of: LogTop,
     #[command(flatten)]
     pub(crate) filter: LogFilterArgs,
-    /// Maximum number of lines, up to 100
+    /// Maximum number of lines to show, 1 to 100
     #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) limit: u64,
 }
@@ -156,20 +158,20 @@ pub(crate) struct LogTopArgs {
 /// Arguments of `avocet log clients`.
 #[derive(Debug, Args)]
 pub(crate) struct LogClientsArgs {
-    /// Only this client: its address, or its name
+    /// Only this client: its address as the log has it, or the name of its device
     #[arg(value_name = "ADDRESS|NAME")]
     pub(crate) client: Option<String>,
-    /// Maximum number of lines, up to 4096
+    /// Maximum number of clients to show, 1 to 4096
     #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub(crate) limit: u64,
 }
 
-/// The properties whose values `avocet log top` counts.
+/// The kind of values that `avocet log top` counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogTop {
-    /// QNAMEs
+    /// Queried names
     Names,
-    /// QNAMEs of blocked queries
+    /// Queried names of blocked queries
     BlockedNames,
     /// Addresses of clients
     Clients,
@@ -177,15 +179,15 @@ pub(crate) enum LogTop {
     BlockedClients,
     /// Rules that decided
     Rules,
-    /// Lists that have the name of the query
+    /// Lists that contain the queried name
     Lists,
-    /// Lists that are the only ones with the name of a blocked query
+    /// Lists that alone caused a block: the name is on no other list, and no rule decided
     LoneLists,
     /// Upstreams that answered
     Upstreams,
-    /// QTYPEs
+    /// Queried types (QTYPE)
     Types,
-    /// RCODEs
+    /// RCODEs of responses
     Rcodes,
 }
 
@@ -219,10 +221,10 @@ pub(crate) struct LogStatsArgs {
 pub(crate) struct LogPruneArgs {
     #[command(flatten)]
     pub(crate) filter: LogFilterArgs,
-    /// All queries
+    /// Delete all queries; required if there is no filter
     #[arg(long)]
     pub(crate) all: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     pub(crate) yes: bool,
 }

@@ -23,20 +23,20 @@ pub(crate) struct NtaArgs {
 /// The commands under `avocet nta`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NtaCommand {
-    /// Turn off validation at a name and below for a while; removes cached data there
+    /// Suspend validation of a name and the names below it; removes cached data of these names
     Add {
-        /// The name
+        /// The name, which includes all names below it
         name: String,
-        /// Duration: a number with s, m, h, d or w; at most a week
+        /// Duration: a number with s, m, h, d or w, such as 90s or 2h; at most one week
         #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = lifetime)]
         lifetime: Duration,
     },
-    /// Turn validation on again for a name
+    /// End a negative trust anchor, so that its name is validated again
     Remove {
-        /// The name
+        /// Name of the negative trust anchor
         name: String,
     },
-    /// Show all names without validation, and until when
+    /// List the negative trust anchors: names without validation, and when each ends
     List,
 }
 

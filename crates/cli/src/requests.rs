@@ -23,24 +23,24 @@ pub(crate) struct RequestsArgs {
 /// The commands of `avocet requests`.
 #[derive(Debug, Subcommand)]
 enum RequestsCommand {
-    /// List the requests that wait
+    /// List the requests for access that wait for an answer
     List {
         #[command(flatten)]
         control: ControlArgs,
     },
-    /// Allow the name of a request for its client
+    /// Allow the name of a request for its client for a while
     Grant {
-        /// ID of the request
+        /// ID of the request, as `avocet requests list` shows it
         id: u32,
-        /// Minutes: 15, 45 or 120
+        /// Duration of the grant in minutes: 15, 45 or 120
         #[arg(long = "for", value_name = "MINUTES", default_value = "15", value_parser = ["15", "45", "120"])]
         minutes: String,
         #[command(flatten)]
         control: ControlArgs,
     },
-    /// Refuse a request
+    /// Refuse a request, so that the name stays blocked
     Refuse {
-        /// ID of the request
+        /// ID of the request, as `avocet requests list` shows it
         id: u32,
         #[command(flatten)]
         control: ControlArgs,

@@ -17,35 +17,35 @@ use crate::state::reload_text;
 /// The commands under `avocet config` that need the running server.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RevisionCommand {
-    /// List the revisions of the configuration, latest first
+    /// List the revisions of the configuration, the latest first: number, time, author, comment
     History {
-        /// Number of revisions to show
+        /// Maximum number of revisions to show [default: all]
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
         #[command(flatten)]
         control: ControlArgs,
     },
-    /// Show the difference between two revisions
+    /// Show the difference between two revisions of the configuration
     Diff {
-        /// The earlier revision
+        /// Number of the earlier revision
         #[arg(value_name = "A")]
         from: u32,
-        /// The later revision [default: the one in force]
+        /// Number of the later revision [default: the revision in force]
         #[arg(value_name = "B")]
         to: Option<u32>,
         #[command(flatten)]
         control: ControlArgs,
     },
-    /// Change a key in the configuration file of the running server; comments and order stay
+    /// Set a key in the configuration file of the running server; comments and order stay
     Set {
-        /// TABLE.KEY, TABLE[NAME].KEY or TABLE[NAME]
+        /// Key to set: TABLE.KEY, TABLE[NAME].KEY or TABLE[NAME], such as `policy.time-zone`
         key: String,
-        /// The value as TOML; a bare word is a string
+        /// New value in TOML; a bare word is a string
         value: String,
-        /// Only check the change, and show the difference
+        /// Only check the change, and show the difference that it would make
         #[arg(long)]
         check: bool,
-        /// Comment for the history
+        /// Comment that the history shows with the revision
         #[arg(long, value_name = "TEXT")]
         comment: Option<String>,
         #[command(flatten)]
@@ -53,12 +53,12 @@ pub(crate) enum RevisionCommand {
     },
     /// Remove a key or a table from the configuration file of the running server
     Unset {
-        /// TABLE.KEY, TABLE[NAME].KEY or TABLE[NAME]
+        /// Key or table to remove: TABLE.KEY, TABLE[NAME].KEY or TABLE[NAME]
         key: String,
-        /// Comment for the history
+        /// Comment that the history shows with the revision
         #[arg(long, value_name = "TEXT")]
         comment: Option<String>,
-        /// Only check the change, and show the difference
+        /// Only check the change, and show the difference that it would make
         #[arg(long)]
         check: bool,
         #[command(flatten)]
@@ -66,16 +66,16 @@ pub(crate) enum RevisionCommand {
     },
     /// Put an earlier revision in force again, and write it to the configuration file
     Rollback {
-        /// The revision
+        /// Number of the earlier revision
         #[arg(value_name = "N")]
         number: u32,
-        /// Comment for the history
+        /// Comment that the history shows with the revision
         #[arg(long, value_name = "TEXT")]
         comment: Option<String>,
         #[command(flatten)]
         control: ControlArgs,
     },
-    /// Keep the revision on probation, so that it is not rolled back
+    /// Keep the revision on probation, so that the server does not roll it back
     Confirm {
         #[command(flatten)]
         control: ControlArgs,

@@ -22,11 +22,11 @@ pub(crate) struct SessionArgs {
 /// The commands of `avocet session`.
 #[derive(Debug, Subcommand)]
 enum SessionCommand {
-    /// List the sessions that have not ended
+    /// List the sessions that have not ended, with user, address and times
     List,
-    /// End a session
+    /// End a session, so that its user must log in again
     End {
-        /// Identifier of the session
+        /// Identifier of the session, as `avocet session list` shows it
         id: String,
     },
 }

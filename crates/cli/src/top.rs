@@ -34,10 +34,10 @@ const PRINTED: Rect = Rect { x: 0, y: 0, width: 120, height: 48 };
 /// Arguments of `avocet top`.
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
-    /// Time that the counts and rankings cover; the key t changes it
+    /// Period that the counts and rankings cover; the key t changes the period
     #[arg(long, value_enum, default_value_t = TimeWindow::Hour)]
     pub(crate) last: TimeWindow,
-    /// Print one frame as text, and exit
+    /// Print the display once as text, and exit
     #[arg(long)]
     pub(crate) once: bool,
     /// Connection to the running server.
@@ -45,7 +45,7 @@ pub(crate) struct TopArgs {
     pub(crate) control: ControlArgs,
 }
 
-/// The time before now that the counts cover.
+/// The period before now that the counts and rankings cover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum TimeWindow {
     /// The last hour

@@ -38,51 +38,53 @@ pub(crate) struct ZoneArgs {
 
 #[derive(Debug, Subcommand)]
 enum ZoneCommand {
-    /// Check a zone's file and the files it includes, and print each error and warning with file,
-    /// line and column; exits with 1 on errors
+    /// Check a zone file and the files that it includes. Prints each error and warning with file,
+    /// line and column; exits with 1 if there is an error
     Check(ZoneCheckArgs),
-    /// Show the hosted zones of the running server
+    /// Show the state of the hosted zones: serial, size, errors, transfers
     List(ControlArgs),
-    /// Show the records of a hosted zone, or those of one name; more than a page with --after
+    /// Show the records of a hosted zone, page by page, or the records of one name
     Show(ZoneShowArgs),
-    /// Set the records of a name and type in a hosted zone: replace the existing ones, or keep them
-    /// with --add
+    /// Set the records of one name and type in a hosted zone. The new record replaces the existing
+    /// records, unless --add is given
     Set(ZoneSetArgs),
-    /// Remove records of a name from a hosted zone: all, those of a type, or one
+    /// Remove records of a name from a hosted zone: all records, those of one type, or one record
     Unset(ZoneUnsetArgs),
-    /// Compare a hosted zone with a master file, except for serials: `-` marks what only the server
-    /// has, `+` what only the file has; exits with 1 if they differ
+    /// Compare a hosted zone with a master file, without the serials. `-` marks records that only
+    /// the server has, `+` records that only the file has; exits with 1 if there is a difference
     Diff(ZoneDiffArgs),
-    /// Show the latest changes of a hosted zone
+    /// Show the latest changes of a hosted zone, the latest first
     History(ZoneHistoryArgs),
-    /// Read the file of a hosted zone at once, even if it has not changed; exits with 1 on errors
+    /// Read the files of hosted zones at once, even if they have not changed; exits with 1 if a
+    /// zone has errors
     Reload(ZoneReloadArgs),
     /// Print a hosted zone as a master file
     Export(ZoneExportArgs),
-    /// Show the keys of a zone that the server signs, and the DS records for its parent
+    /// Show the keys with which the server signs a zone, and the DS records for the parent zone
     Keys(ZoneExportArgs),
-    /// Sign a hosted zone at once; exits with 1 if it is held back
+    /// Sign a hosted zone at once, or begin to replace a key; exits with 1 if the signed version is
+    /// not in force
     Sign(ZoneSignArgs),
-    /// Show pools of addresses, and decide about their addresses
+    /// Show pools of addresses, or set their addresses up, down or draining by hand
     #[command(subcommand)]
     Pool(PoolCommand),
-    /// Show the answers of pools that would be given if hosts were down
+    /// Show the answers that pools would give if certain hosts were down
     WhatIf(WhatIfArgs),
 }
 
 #[derive(Debug, Subcommand)]
 enum PoolCommand {
-    /// Show the pools of the running server with the health of their addresses
+    /// Show the pools of the running server with the health of each address
     List(ControlArgs),
-    /// Show a pool with the last probes of each address
+    /// Show a pool with the last probes of each address, and their reasons
     Show(PoolShowArgs),
-    /// Keep addresses in the answers, whatever their probes say
+    /// Let answers contain addresses, whatever their probes say
     Up(PoolControlArgs),
-    /// Keep addresses out of the answers
+    /// Let no answer contain the addresses
     Down(PoolControlArgs),
-    /// Use addresses only if no other one is usable
+    /// Let answers contain the addresses only if no other address is usable
     Drain(PoolControlArgs),
-    /// Let the probes of addresses decide again
+    /// Let the probes decide again whether answers contain the addresses
     Auto(PoolControlArgs),
 }
 
@@ -98,7 +100,7 @@ struct PoolShowArgs {
 struct PoolControlArgs {
     /// Name of the pool
     name: String,
-    /// Address [default: all addresses of the pool]
+    /// Address to set [default: all addresses of the pool]
     address: Option<String>,
     #[command(flatten)]
     control: ControlArgs,
@@ -106,10 +108,11 @@ struct PoolControlArgs {
 
 #[derive(Debug, Args)]
 struct WhatIfArgs {
-    /// Address of a host that would be down; may be given several times
+    /// Address of a host that would be down: an address of a pool or the target of a probe; may be
+    /// given several times
     #[arg(long, value_name = "ADDRESS", required = true)]
     down: Vec<String>,
-    /// Address of the client that asks [default: 127.0.0.1]
+    /// Address of the client that would query the pools [default: 127.0.0.1]
     #[arg(long, value_name = "ADDRESS")]
     client: Option<String>,
     #[command(flatten)]
@@ -120,24 +123,25 @@ struct WhatIfArgs {
 struct ZoneShowArgs {
     /// Name of the zone
     name: String,
-    /// Item of the zone's view, such as a group, if only some clients see the zone
+    /// An item in `view` of the zone, such as a group [default: the zone without a view]
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
-    /// Name in the zone, which may be relative to it; `@` is the zone itself
+    /// Show only this name: relative to the zone, or with the name of the zone; `@` is the zone
+    /// itself
     owner: Option<String>,
-    /// Only the records of this type
+    /// Show only the records of this type
     #[arg(long = "type", value_name = "TYPE")]
     rtype: Option<String>,
-    /// Only the records of names with this text in them
+    /// Show only the records of names that contain this text
     #[arg(long, value_name = "TEXT")]
     contains: Option<String>,
-    /// Only the records that can be changed: without those that signing by this server adds
+    /// Show the records that can be changed, without those that signing by this server adds
     #[arg(long)]
     unsigned: bool,
-    /// Maximum number of records, 1 to 1000; the last RRset is never cut
+    /// Maximum number of records on a page, 1 to 1000; a page never divides an RRset [default: 100]
     #[arg(long, value_name = "RECORDS")]
     limit: Option<u32>,
-    /// Continue after this place, which the previous page shows at its end
+    /// Continue after this place, which the end of the previous page shows
     #[arg(long, value_name = "PLACE")]
     after: Option<String>,
     #[command(flatten)]
@@ -148,10 +152,10 @@ struct ZoneShowArgs {
 struct ZoneHistoryArgs {
     /// Name of the zone
     name: String,
-    /// Item of the zone's view, such as a group, if only some clients see the zone
+    /// An item in `view` of the zone, such as a group [default: the zone without a view]
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
-    /// Maximum number of changes, 1 to 100
+    /// Maximum number of changes to show, 1 to 100 [default: 20]
     #[arg(long, value_name = "CHANGES")]
     limit: Option<u32>,
     #[command(flatten)]
@@ -162,7 +166,7 @@ struct ZoneHistoryArgs {
 struct ZoneReloadArgs {
     /// Name of the zone [default: all zones]
     name: Option<String>,
-    /// Item of the zone's view, such as a group, if only some clients see the zone
+    /// An item in `view` of the zone, such as a group [default: the zone without a view]
     #[arg(long, value_name = "VIEW", requires = "name")]
     view: Option<String>,
     #[command(flatten)]
@@ -173,14 +177,14 @@ struct ZoneReloadArgs {
 struct ZoneSignArgs {
     /// Name of the zone
     name: String,
-    /// Item of the zone's view, such as a group, if only some clients see the zone
+    /// An item in `view` of the zone, such as a group [default: the zone without a view]
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
-    /// Begin to replace a key: csk, ksk or zsk
+    /// Begin to replace the key with this role: csk, ksk or zsk
     #[arg(long, value_name = "ROLE")]
     roll: Option<String>,
-    /// Confirm that the parent has the DS record of the key with this tag, and of no other key; for
-    /// a parent that the server cannot query
+    /// Confirm that the parent zone has the DS record of the key with this tag, and of no other
+    /// key. Use this option only if the server cannot query the parent zone
     #[arg(long, value_name = "TAG")]
     ds_published: Option<u16>,
     #[command(flatten)]
@@ -191,7 +195,7 @@ struct ZoneSignArgs {
 struct ZoneExportArgs {
     /// Name of the zone
     name: String,
-    /// Item of the zone's view, such as a group, if only some clients see the zone
+    /// An item in `view` of the zone, such as a group [default: the zone without a view]
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
     #[command(flatten)]
@@ -202,14 +206,15 @@ struct ZoneExportArgs {
 struct ZoneCheckArgs {
     /// Master file of the zone
     file: PathBuf,
-    /// Name of the zone [default: the file's name without db., .zone, .db, .txt or .signed]
+    /// Name of the zone [default: the name of the file without db. before it, and without .zone,
+    /// .db, .txt or .signed after it]
     #[arg(short, long)]
     name: Option<String>,
-    /// Refuse a zone whose ZONEMD digest is wrong (verify), or also a zone without a digest
-    /// (require), as `zonemd` of [[zone]] does. Without this option, a wrong digest is a warning
+    /// Check of the digest in the ZONEMD record: `verify` makes a wrong digest an error, and
+    /// `require` also a missing digest. Without this option, a wrong digest is a warning
     #[arg(long, value_name = "POLICY", value_parser = ["verify", "require"])]
     zonemd: Option<String>,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }

@@ -22,11 +22,11 @@ use crate::output::{self, Reader};
 /// Arguments of `avocet zone diff`.
 #[derive(Debug, Args)]
 pub(crate) struct ZoneDiffArgs {
-    /// Name of the zone
+    /// Name of the hosted zone
     name: String,
-    /// Master file
+    /// Master file to compare with the zone
     file: PathBuf,
-    /// Item of the zone's view, such as a group, if only some clients see the zone
+    /// An item in `view` of the zone, such as a group [default: the zone without a view]
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
     #[command(flatten)]

@@ -19,13 +19,13 @@ const MAX_STRING: usize = 255;
 /// The arguments that all changes of a zone have.
 #[derive(Debug, Args)]
 struct EditArgs {
-    /// Show the difference and change nothing
+    /// Only show the records that the change would remove and add
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Change the zone only if it has this serial
+    /// Change the zone only if its serial in force is this number
     #[arg(long, value_name = "NUMBER")]
     serial: Option<u32>,
-    /// Item of the zone's view, such as a group, if only some clients see the zone
+    /// An item in `view` of the zone, such as a group [default: the zone without a view]
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
     #[command(flatten)]
@@ -35,15 +35,17 @@ struct EditArgs {
 /// Arguments of `avocet zone set`.
 #[derive(Debug, Args)]
 pub(crate) struct ZoneSetArgs {
-    /// Name of the zone
+    /// Name of the hosted zone
     zone: String,
-    /// Name in the zone, which may be relative to it; `@` is the zone itself
+    /// Owner of the record: relative to the zone, or with the name of the zone; `@` is the zone
+    /// itself
     name: String,
-    /// `[TTL] TYPE DATA...`, as in a master file: `1h MX 10 mail`. Each word after TXT is one
-    /// string of the record: `TXT "v=spf1 -all"`. Words after `--` may begin with a hyphen
+    /// The record as in a master file, `[TTL] TYPE DATA...`, such as `1h MX 10 mail`. Each word
+    /// after TXT is one string of the record: `TXT "v=spf1 -all"`. If a word begins with a hyphen,
+    /// write `--` before it
     #[arg(required = true, value_name = "RECORD", allow_negative_numbers = true)]
     record: Vec<String>,
-    /// Keep the other records of this name and type
+    /// Add the record, and keep the existing records of this name and type
     #[arg(long)]
     add: bool,
     #[command(flatten)]
@@ -53,13 +55,14 @@ pub(crate) struct ZoneSetArgs {
 /// Arguments of `avocet zone unset`.
 #[derive(Debug, Args)]
 pub(crate) struct ZoneUnsetArgs {
-    /// Name of the zone
+    /// Name of the hosted zone
     zone: String,
-    /// Name in the zone, which may be relative to it; `@` is the zone itself
+    /// Owner of the records: relative to the zone, or with the name of the zone; `@` is the zone
+    /// itself
     name: String,
     /// Type of the records [default: all types]
     rtype: Option<String>,
-    /// Data of the one record to remove [default: all of the type]
+    /// Data of the only record to remove, as in a master file [default: all records of the type]
     #[arg(allow_negative_numbers = true)]
     data: Vec<String>,
     #[command(flatten)]

@@ -8,43 +8,46 @@ use serde::Deserialize;
 use super::error::SettingError;
 use super::setting::{FromText, List, Setting, Text};
 
-/// `[acme]`
+/// The table `[acme]`: a certificate that the server obtains by ACME (RFC 8555).
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct AcmeSpec {
-    /// Host names in the certificate; if empty, no certificate is obtained.
+    /// Host names in the certificate, at most 100. If the list is empty, the server obtains no
+    /// certificate.
     #[schemars(extend("default" = []))]
     pub(super) names: Setting<List<String>>,
-    /// URL of the directory of the authority.
+    /// URL of the ACME directory of the certification authority.
     #[schemars(extend("default" = "https://acme-v02.api.letsencrypt.org/directory"))]
     pub(super) directory: Setting<String>,
-    /// Address of the operator for the authority; "" sends none.
+    /// E-mail address of the operator, for messages of the authority; "" sends none.
     #[schemars(extend("default" = ""))]
     pub(super) email: Setting<String>,
-    /// Consent to the terms of the authority. Without it, the authority creates no account.
+    /// Consent to the terms of the authority; required with `names`.
     #[schemars(extend("default" = false))]
     pub(super) agree_to_terms: Setting<bool>,
-    /// How the control of the names is proven: "http-01" on port 80, "tls-alpn-01" on port 443,
-    /// "dns-01" in hosted zones of this server, or in zones of `update-server`.
+    /// How the server proves that it controls the names: "http-01" on port 80, "tls-alpn-01" on
+    /// port 443, or "dns-01" by a record in a hosted zone or in a zone of `update-server`.
     #[schemars(extend("default" = "http-01"))]
     pub(super) challenge: Setting<Text<AcmeChallenge>>,
-    /// Addresses with port that are open during a proof by http-01. The authority connects to port
-    /// 80 of the names.
+    /// Addresses with port that the server opens during a proof by "http-01". The authority
+    /// connects to port 80 of the names, so port 80 must lead to one of these addresses.
     #[schemars(extend("default" = ["0.0.0.0:80", "[::]:80"]))]
     pub(super) http_listen: Setting<List<Text<SocketAddr>>>,
-    /// Server that gets the records of dns-01 as updates (RFC 2136), for names that are in no
-    /// hosted zone of this server; "" for none.
+    /// Server that gets the records of "dns-01" by dynamic updates (RFC 2136), for names that are
+    /// in no hosted zone of this server. "" means that there is no such server.
     #[schemars(extend("default" = ""))]
     pub(super) update_server: Setting<String>,
-    /// Name of the `[[key]]` that signs the updates and their replies.
+    /// Name of the `[[key]]` that signs the updates and the replies of `update-server`; required
+    /// with `update-server`.
     #[schemars(extend("default" = ""))]
     pub(super) update_key: Setting<String>,
-    /// File with the authorities that issue the certificate of the directory itself, in PEM form;
-    /// "" trusts the authorities of the system.
+    /// File with the certificates of the authorities that may issue the certificate of the ACME
+    /// directory itself, in PEM form; "" trusts the authorities of the system.
     #[schemars(extend("default" = ""))]
     pub(super) ca: Setting<String>,
-    /// Directory for the account, the certificate and its key; "" is `acme` in the data directory.
+    /// Directory for the account, the certificate and its private key; "" is `acme` in the data
+    /// directory.
     #[schemars(extend("default" = ""))]
     pub(super) storage: Setting<String>,
 }

@@ -17,17 +17,18 @@ use super::setting::{List, Setting};
 /// Maximum number of names and addresses in the certificate.
 const MAX_NAMES: usize = 64;
 
-/// `[home-ca]`
+/// The table `[home-ca]`: a certification authority that the server runs itself, for devices at
+/// home.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct HomeCaSpec {
-    /// Host names and addresses of this server, for which its own authority issues a certificate.
-    /// If empty, the server has no authority.
+    /// Host names and addresses of this server, at most 64. The own authority issues a certificate
+    /// for them. If the list is empty, the server has no authority.
     #[schemars(extend("default" = []))]
     pub(super) names: Setting<List<String>>,
-    /// Directory for the authority, its key and the certificate; "" is `home-ca` in the data
-    /// directory.
+    /// Directory for the authority, its private key and the certificate; "" is `home-ca` in the
+    /// data directory.
     #[schemars(extend("default" = ""))]
     pub(super) storage: Setting<String>,
 }

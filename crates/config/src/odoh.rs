@@ -17,18 +17,19 @@ const HTTPS_PORT: u16 = 443;
 /// Maximum number of targets of the proxy.
 const MAX_TARGETS: usize = 64;
 
-/// `[odoh]`
+/// The table `[odoh]`: Oblivious DNS over HTTPS (RFC 9230). A proxy then knows the client but not
+/// the query, and the target knows the query but not the client.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct OdohSpec {
-    /// Answer oblivious queries, which come through proxies of other operators, at all addresses
-    /// with https://.
+    /// Whether this server is a target: it decrypts and answers oblivious queries at all addresses
+    /// with `https://`. The queries come through proxies of other operators.
     #[schemars(extend("default" = false))]
     pub(super) target: Setting<bool>,
-    /// Targets of other operators, to which this server forwards oblivious queries as a proxy: a
-    /// host name, with its port if this is not 443, and with `@` before an address that is not
-    /// looked up.
+    /// Targets of other operators, to which this server forwards oblivious queries as a proxy. A
+    /// target is a host name, with its port if this is not 443. `NAME@ADDRESS` states the address,
+    /// so that the server does not look the name up.
     #[schemars(extend("default" = []))]
     pub(super) proxy_targets: Setting<List<String>>,
 }

@@ -11,57 +11,62 @@ use super::name::Name;
 use super::outcome::OutcomeKind;
 use super::setting::{FromText, Int, List, Raw, Setting, Text, Value};
 
-/// `[otlp]`
+/// The table `[otlp]`: the export of traces to a collector of OpenTelemetry.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct OtlpSpec {
-    /// URL of the collector, such as "http://127.0.0.1:4318"; traces go to the path /v1/traces
-    /// below it. "" exports nothing.
+    /// URL of the collector, such as "http://127.0.0.1:4318". The server sends traces to the path
+    /// /v1/traces below this URL. "" exports nothing.
     #[schemars(extend("default" = ""))]
     pub(super) endpoint: Setting<String>,
-    /// Encoding of the requests: "protobuf" or "json".
+    /// Encoding of the requests to the collector: "protobuf" or "json".
     #[schemars(extend("default" = "protobuf"))]
     pub(super) encoding: Setting<Text<OtlpEncoding>>,
-    /// File with header fields for each request, such as "Authorization: Bearer ..."; one in each
-    /// line. "" adds none.
+    /// File with header fields for each request to the collector, one on each line, such as
+    /// "Authorization: Bearer SECRET"; "" adds none.
     #[schemars(extend("default" = ""))]
     pub(super) headers_file: Setting<String>,
-    /// File with the authorities that may issue the certificate of the collector (PEM); "" trusts
-    /// the authorities of the system.
+    /// File with the certificates of the authorities that may issue the certificate of the
+    /// collector, in PEM form; "" trusts the authorities of the system.
     #[schemars(extend("default" = ""))]
     pub(super) ca: Setting<String>,
     /// Name of this server in each trace.
     #[schemars(extend("default" = "avocet"))]
     pub(super) service_name: Setting<String>,
-    /// Share of all queries with a trace, from 0 to 1.
+    /// Share of all queries with an exported trace, from 0 to 1, chosen at random.
     #[schemars(extend("default" = 0.0))]
     pub(super) sample_share: Setting<Share>,
-    /// Maximum number of traces in a second.
+    /// Maximum number of exported traces per second.
     #[schemars(extend("default" = 100))]
     pub(super) per_second: Setting<Int<1, 100_000>>,
 }
 
-/// `[[trace]]`
+/// A table `[[trace]]`: a selection of queries with an exported trace. A query must meet all
+/// conditions of the table.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["name"]))]
 pub(super) struct TraceSpec {
-    /// Name of the selection, which appears in its traces.
+    /// Name of the selection, which its traces contain.
     pub(super) name: Setting<String>,
-    /// Names at the top of the selected subtrees; all names by default.
+    /// Names: only queries for these names and the names below them are selected. By default, all
+    /// names.
     #[schemars(extend("default" = []))]
     pub(super) names: Setting<List<Text<Name>>>,
-    /// Addresses and networks of clients; all by default.
+    /// Addresses and networks: only queries of these clients are selected. By default, all clients.
     #[schemars(extend("default" = []))]
     pub(super) clients: Setting<List<Text<IpNet>>>,
-    /// Outcomes of queries, such as "failed"; all by default.
+    /// Outcomes such as "failed": only queries with these outcomes are selected. By default, all
+    /// outcomes.
     #[schemars(extend("default" = []))]
     pub(super) outcomes: Setting<List<Text<OutcomeKind>>>,
-    /// Shortest time to the answer, in milliseconds.
+    /// Shortest time to the answer in milliseconds: only queries that take at least this time are
+    /// selected.
     #[schemars(extend("default" = 0))]
     pub(super) slower_than_ms: Setting<Int<0, 60_000>>,
-    /// Share of the queries that meet the conditions, from 0 to 1.
+    /// Share of the queries that meet the conditions, from 0 to 1: only this share is selected, at
+    /// random.
     #[schemars(extend("default" = 1.0))]
     pub(super) share: Setting<Share>,
 }

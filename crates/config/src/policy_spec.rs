@@ -16,102 +16,109 @@ use super::privacy::Privacy;
 use super::setting::{Int, List, Setting, Text};
 use super::upstream_tls::Pin;
 
-/// `[policy]`
+/// The table `[policy]`: settings for the filtering of queries.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct PolicySpec {
-    /// Response for a blocked name: "zero" (0.0.0.0 and ::), "nxdomain", "nodata", "refused" or
-    /// "addresses".
+    /// Response for a blocked name: "zero" (the addresses 0.0.0.0 and ::), "nxdomain", "nodata",
+    /// "refused", or "addresses" (those of `block-addresses`).
     #[schemars(extend("default" = "zero"))]
     pub(super) block_answer: Setting<Text<BlockForm>>,
-    /// With "addresses": the addresses in responses to blocked A and AAAA queries; by default those
-    /// of `block-page`.
+    /// Addresses in responses to blocked A and AAAA queries, if `block-answer` is "addresses". By
+    /// default, the addresses of `block-page`.
     #[schemars(extend("default" = []))]
     pub(super) block_addresses: Setting<List<Text<IpAddr>>>,
-    /// TTL of responses for blocked names.
+    /// TTL in seconds of responses for blocked names.
     #[schemars(extend("default" = 60))]
     pub(super) block_ttl_secs: Setting<Int<0, 86_400>>,
-    /// Addresses with port that serve the block page over HTTP: "192.168.1.1:80".
+    /// Addresses with port, such as "192.168.1.1:80", at which the server shows the block page over
+    /// HTTP. The block page tells a user why a name is blocked. The server reads this key only at
+    /// the start.
     #[schemars(extend("default" = []))]
     pub(super) block_page: Setting<List<Text<SocketAddr>>>,
-    /// Default time zone of rules, such as "Europe/Berlin".
+    /// Time zone of rules without their own `time-zone`, such as "Europe/Berlin".
     #[schemars(extend("default" = "UTC"))]
     pub(super) time_zone: Setting<String>,
-    /// Remove private addresses from answers for public names (DNS rebinding).
+    /// Block answers for public names that contain private addresses. Otherwise, a web page could
+    /// attack hosts in this network through such a name (DNS rebinding).
     #[schemars(extend("default" = false))]
     pub(super) block_private: Setting<bool>,
-    /// Names that may have private addresses.
+    /// Names that may have private addresses in spite of `block-private`, with all names below
+    /// them.
     #[schemars(extend("default" = []))]
     pub(super) private_exceptions: Setting<List<Text<Name>>>,
-    /// Answer use-application-dns.net with NXDOMAIN, so that Firefox does not turn DNS over HTTPS
-    /// on by itself. The default is true if there are lists.
+    /// Answer use-application-dns.net with NXDOMAIN. Firefox then does not turn on DNS over HTTPS
+    /// by itself. By default, true if the configuration has lists.
     pub(super) block_firefox_dns: Setting<bool>,
-    /// Answer mask.icloud.com and mask-h2.icloud.com with NXDOMAIN, so that devices of Apple do not
+    /// Answer mask.icloud.com and mask-h2.icloud.com with NXDOMAIN. Devices of Apple then do not
     /// use Private Relay in this network.
     #[schemars(extend("default" = false))]
     pub(super) block_private_relay: Setting<bool>,
-    /// Identify a client by the identifier that its device sends over TLS or HTTPS (`ids =
-    /// ["id:WORD"]`), even if the address of the device belongs to another client or group. Anybody
-    /// can send any identifier.
+    /// Whether the identifier that a device sends over TLS, HTTPS or QUIC (`ids = ["id:WORD"]`)
+    /// takes precedence over its address. If false, the server ignores an identifier if the address
+    /// belongs to a client or group. Anybody can send any identifier.
     #[schemars(extend("default" = false))]
     pub(super) ids_override_addresses: Setting<bool>,
-    /// Lease file of the DHCP server (dnsmasq, ISC dhcpd or Kea CSV), for the MAC addresses and
-    /// names of clients.
+    /// Lease file of the DHCP server: dnsmasq, ISC dhcpd, or Kea in CSV form. From this file, the
+    /// server learns the MAC addresses and names of clients. By default, there is none.
     pub(super) leases: Setting<String>,
-    /// MaxMind DB file of countries, for rules with `geo.country`.
+    /// MaxMind DB file with the countries of addresses, for rules that test `geo.country`. By
+    /// default, there is none.
     pub(super) geo_database: Setting<String>,
 }
 
-/// `[[list]]`
+/// A table `[[list]]`: names that are blocked or allowed. The names come from `url`, `file` or
+/// `primaries`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["name"]))]
 pub(super) struct ListTable {
-    /// Name in rules, groups and explanations.
+    /// Name of the list, which rules, groups and explanations use.
     pub(super) name: Setting<String>,
-    /// Address to fetch the list from, http or https.
+    /// URL from which the server fetches the list, with http:// or https://.
     pub(super) url: Setting<String>,
-    /// File to read, instead of `url`.
+    /// File from which the server reads the list, instead of `url`.
     pub(super) file: Setting<String>,
-    /// Servers from which a zone of format "rpz" is transferred, instead of `url`. "key NAME" after
-    /// a server sets the key for this server.
+    /// Servers from which a response policy zone (format "rpz") is transferred, instead of `url`.
+    /// "key NAME" after a server is the key for this server.
     #[schemars(extend("default" = []))]
     pub(super) primaries: Setting<List<Text<Primary>>>,
-    /// Name of the zone at the primaries.
+    /// Name of the response policy zone at the `primaries`.
     pub(super) zone: Setting<Text<Name>>,
-    /// Name of the key that signs the messages to and from primaries for which `primaries` names no
-    /// key; "" signs none.
+    /// Name of the `[[key]]` that signs the messages to and from primaries without "key NAME"; ""
+    /// signs none.
     #[schemars(extend("default" = ""))]
     pub(super) key: Setting<String>,
-    /// The file with the authorities that issue the certificates of primaries with `tls://`, in PEM
-    /// form; "" for the authorities of the system.
+    /// File with the certificates of the authorities that may issue the certificates of primaries
+    /// with `tls://`, in PEM form; "" trusts the authorities of the system.
     #[schemars(extend("default" = ""))]
     pub(super) ca: Setting<String>,
-    /// SHA-256 digests of public keys in base64 (RFC 7858): each primary with `tls://` must have
-    /// one of these keys. Without `ca`, the digests replace the check of the authority and the
-    /// name.
+    /// SHA-256 digests of public keys in base64 (RFC 7858). Each primary with `tls://` must have
+    /// one of these keys. If `ca` is not set, the server then checks neither the authority nor the
+    /// name of the certificate.
     #[schemars(extend("default" = []))]
     pub(super) pins: Setting<List<Text<Pin>>>,
-    /// The file with the certificate that this server shows to primaries with `tls://`, in PEM
-    /// form.
+    /// File with the certificate that this server shows to primaries with `tls://`, in PEM form; ""
+    /// shows none.
     #[schemars(extend("default" = ""))]
     pub(super) client_cert: Setting<String>,
-    /// The file with the private key of `client-cert`, in PEM form.
+    /// File with the private key of `client-cert`, in PEM form.
     #[schemars(extend("default" = ""))]
     pub(super) client_key: Setting<String>,
-    /// Format of the list: "auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq",
-    /// "unbound", "pihole-regex" or "rpz".
+    /// Format of the text: "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound",
+    /// "pihole-regex", "rpz", or "auto", which detects the format.
     #[schemars(extend("default" = "auto"))]
     pub(super) format: Setting<Text<ListFormat>>,
-    /// Effect of the list: "block" blocks its names; with "allow", no list blocks its names.
+    /// Effect of the list: "block" blocks its names; with "allow", no list blocks these names.
     #[schemars(extend("default" = "block"))]
     pub(super) kind: Setting<Text<ListKind>>,
-    /// How often to check the URL for changes: "30m", "24h", "7d".
+    /// How often the server checks the URL for changes, from a minute to a year, such as "30m",
+    /// "24h" or "7d".
     #[schemars(extend("default" = "24h"))]
     pub(super) refresh: Setting<Text<Refresh>>,
-    /// Whether the list may answer with its own addresses and aliases, not only block; true for
-    /// format "rpz".
+    /// Whether the list may also answer with its own addresses and aliases. If false, the list can
+    /// only block or allow. By default, true for format "rpz".
     #[schemars(extend("default" = false))]
     pub(super) rewrites: Setting<bool>,
     /// Keywords by which rules can refer to the list.
@@ -119,84 +126,93 @@ pub(super) struct ListTable {
     pub(super) tags: Setting<List<String>>,
 }
 
-/// `[[group]]`
+/// A table `[[group]]`: a set of clients to which the same lists apply.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["name"]))]
 pub(super) struct GroupTable {
-    /// Name of the group; "default" is for clients that are in no other group.
+    /// Name of the group. The group "default" has the clients that are in no other group.
     pub(super) name: Setting<String>,
-    /// Addresses, networks, MAC addresses, host names, names of clients.
+    /// The clients in the group: addresses, networks, MAC addresses, host names, or names of
+    /// `[[client]]`.
     #[schemars(extend("default" = []))]
     pub(super) clients: Setting<List<String>>,
-    /// Lists that apply to the group; by default all.
+    /// Names of the lists that apply to the group. By default, all lists.
     pub(super) lists: Setting<List<String>>,
-    /// How much the query log stores about clients of the group, with the values of `privacy` of
-    /// `[query-log]`; by default the value set there. If groups of a client differ, the strictest
-    /// value applies.
+    /// How much the query log stores about the clients of the group; the values are those of
+    /// `privacy` in `[query-log]`, which is also the default. If the groups of a client differ, the
+    /// strictest value applies.
     pub(super) privacy: Setting<Text<Privacy>>,
 }
 
-/// `[[client]]`
+/// A table `[[client]]`: a name for one client.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["name", "ids"]))]
 pub(super) struct ClientTable {
-    /// Name of the client.
+    /// Name of the client, for rules, commands and the query log.
     pub(super) name: Setting<String>,
-    /// Addresses, networks, MAC addresses and host names (from leases or PTR records) of this
-    /// client, and the identities that its device sends or proves over TLS and HTTPS: "id:WORD",
-    /// "certificate:NAME", "pin:DIGEST".
+    /// Addresses, networks, MAC addresses and host names of the client, and the identities that its
+    /// device sends or proves over TLS, HTTPS or QUIC: "id:WORD", "certificate:NAME" or
+    /// "pin:DIGEST". Host names come from leases or PTR records.
     pub(super) ids: Setting<List<String>>,
-    /// Groups of the client, in addition to groups that name it.
+    /// Groups of the client, in addition to the groups that name the client in `clients`.
     #[schemars(extend("default" = []))]
     pub(super) groups: Setting<List<String>>,
-    /// How much the query log stores about the client; by default the setting of its groups.
+    /// How much the query log stores about the client; the values are those of `privacy` in
+    /// `[query-log]`. By default, the value of the groups of the client.
     pub(super) privacy: Setting<Text<Privacy>>,
 }
 
-/// `[[rule]]`
+/// A table `[[rule]]`: an action for queries that meet a condition.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["name", "when", "action"]))]
 pub(super) struct RuleTable {
-    /// Name of the rule.
+    /// Name of the rule, for explanations and the query log.
     pub(super) name: Setting<String>,
-    /// The condition, an expression such as 'qname.under("example.com") && client.group("kids")'.
+    /// Condition, an expression in the syntax of CEL, such as 'qname.under("example.com") &&
+    /// client.group("kids")'.
     pub(super) when: Setting<String>,
     /// Action of the rule: "block", "allow", "redirect", "forward", "safe-search", "ttl", "drop",
     /// "truncate", "rate-limit" or "tag".
     pub(super) action: Setting<Text<ActionKind>>,
-    /// Whether the rule applies.
+    /// Whether the rule applies. A rule that does not apply is still checked for errors.
     #[schemars(extend("default" = true))]
     pub(super) enabled: Setting<bool>,
-    /// Count matches, and do nothing else.
+    /// Whether the rule only counts the queries that match, and does not act.
     #[schemars(extend("default" = false))]
     pub(super) log_only: Setting<bool>,
-    /// Lower numbers come first; rules with equal numbers apply in file order.
+    /// Place of the rule in the order of rules: lower numbers come first, and rules with equal
+    /// numbers apply in file order.
     #[schemars(extend("default" = 0))]
     pub(super) priority: Setting<Int<0, 1_000_000>>,
-    /// Time zone of `now` in the condition; by default that of `[policy]`.
+    /// Time zone of `now` in the condition. By default, the time zone of `[policy]`.
     pub(super) time_zone: Setting<String>,
-    /// With "block": "nxdomain", "nodata", "refused", "zero" or "addresses"; by default as in
-    /// `[policy]`.
+    /// Form of the response for action "block": "nxdomain", "nodata", "refused", "zero" or
+    /// "addresses". By default, the form in `[policy]`.
     pub(super) answer: Setting<Text<BlockForm>>,
-    /// With "redirect": addresses, or one name. With "block" and "addresses": the addresses. With
-    /// "forward": servers.
+    /// For action "redirect": addresses, or one name. For "block" with answer "addresses": these
+    /// addresses. For "forward": servers, with ":PORT" if it is not 53, or the zone of one
+    /// `[[forward]]`.
     pub(super) to: Setting<List<String>>,
-    /// With "ttl": the lowest TTL.
+    /// For action "ttl": the lowest TTL in seconds.
     pub(super) min_secs: Setting<Int<0, 604_800>>,
-    /// With "ttl": the highest TTL. With "redirect" and "block": the TTL.
+    /// For action "ttl": the highest TTL in seconds. For "redirect" and "block": the TTL of the
+    /// response in seconds.
     pub(super) max_secs: Setting<Int<0, 604_800>>,
-    /// With "rate-limit": queries per second.
+    /// For action "rate-limit": maximum number of answered queries per second.
     pub(super) rps: Setting<Int<1, 1_000_000>>,
-    /// With "rate-limit": the burst in queries; by default twice `rps`.
+    /// For action "rate-limit": number of queries that may arrive at once. By default, twice `rps`.
     pub(super) burst: Setting<Int<1, 1_000_000>>,
-    /// With "rate-limit": the unit that has its own limit: "client", "rule", "domain" or
-    /// "client-domain".
+    /// For action "rate-limit": the queries that share a limit: those of a "client" (default),
+    /// those of the "rule", those for a "domain" (a whole queried name), or those of a client for a
+    /// domain ("client-domain").
     pub(super) per: Setting<Text<LimitKey>>,
-    /// With "rate-limit": how queries over the limit are handled: "drop", "refuse" or "truncate".
+    /// For action "rate-limit": what happens to queries over the limit: "refuse" (default), "drop"
+    /// or "truncate".
     pub(super) over: Setting<Text<Over>>,
-    /// With "tag": keyword to show in explanations.
+    /// For action "tag": a keyword of at most 64 octets, required. The rule only counts its
+    /// matches, and the keyword has no further effect.
     pub(super) tag: Setting<String>,
 }

@@ -27,52 +27,59 @@ const VALIDITY_DAYS: (u32, u32) = (14, 7);
 /// Maximum of `propagation-secs`.
 pub const MAX_PROPAGATION_SECS: u32 = 604_800;
 
-/// `[[signing-policy]]`
+/// A table `[[signing-policy]]`: how the server signs hosted zones.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["name"]))]
 pub(super) struct SigningPolicySpec {
-    /// Name of the policy; "default" changes the effect of `sign = true`.
+    /// Name of the policy, for `sign` of a `[[zone]]`. The policy "default" changes the effect of
+    /// `sign = true`.
     pub(super) name: Setting<String>,
-    /// Algorithm of new keys. If it differs from the algorithm of the present keys, a roll-over
-    /// begins.
+    /// Algorithm of new keys: "ecdsap256sha256" or "ed25519". If the present keys have another
+    /// algorithm, the server begins to replace them.
     #[schemars(extend("default" = "ecdsap256sha256"))]
     pub(super) algorithm: Setting<Text<SigningAlgorithm>>,
-    /// The keys of the zone: one key that signs everything, or a KSK and a ZSK. This setting
-    /// applies to zones that have no keys yet.
+    /// Keys of a zone: "csk", one key that signs everything; or "ksk-zsk", a KSK for the DNSKEY,
+    /// CDS and CDNSKEY records and a ZSK for all other records. A zone that has keys already keeps
+    /// them.
     #[schemars(extend("default" = "csk"))]
     pub(super) keys: Setting<Text<KeyScheme>>,
-    /// Proofs that names do not exist.
+    /// Proofs that names do not exist: "nsec", "nsec3" or "nsec3-opt-out".
     #[schemars(extend("default" = "nsec"))]
     pub(super) denial: Setting<Text<SignedDenial>>,
-    /// Age at which a KSK or CSK is replaced; 0 for never.
+    /// Age in days at which the server replaces a KSK or CSK; 0 for never.
     #[schemars(extend("default" = 0))]
     pub(super) ksk_lifetime_days: Setting<Int<0, 36_500>>,
-    /// Age at which a ZSK is replaced; 0 for never.
+    /// Age in days at which the server replaces a ZSK; 0 for never.
     #[schemars(extend("default" = 90))]
     pub(super) zsk_lifetime_days: Setting<Int<0, 36_500>>,
-    /// Days for which a signature is valid.
+    /// Number of days for which a signature is valid.
     #[schemars(extend("default" = 14))]
     pub(super) validity_days: Setting<Int<1, 365>>,
-    /// Days before its end at which a signature is replaced; less than `validity-days`.
+    /// Number of days before the end of a signature at which the server replaces it; less than
+    /// `validity-days`.
     #[schemars(extend("default" = 7))]
     pub(super) refresh_days: Setting<Int<0, 364>>,
-    /// TTL of the DNSKEY, CDS and CDNSKEY records.
+    /// TTL in seconds of the DNSKEY, CDS and CDNSKEY records.
     #[schemars(extend("default" = 3600))]
     pub(super) dnskey_ttl_secs: Setting<Int<1, 604_800>>,
-    /// Seconds until all servers of the zone have a new version.
+    /// Number of seconds until all servers of the zone have a new version of the zone.
     #[schemars(extend("default" = 300))]
     pub(super) propagation_secs: Setting<Int<0, MAX_PROPAGATION_SECS>>,
-    /// Minimum TTL that the DS records of the parent are assumed to have.
+    /// Lowest TTL in seconds that the server assumes for the DS records of the zone, which are at
+    /// the parent zone.
     #[schemars(extend("default" = 86400))]
     pub(super) parent_ds_ttl_secs: Setting<Int<0, 604_800>>,
-    /// Seconds until all servers of the parent have a new version.
+    /// Number of seconds until all servers of the parent zone have a new version of the parent
+    /// zone.
     #[schemars(extend("default" = 3600))]
     pub(super) parent_propagation_secs: Setting<Int<0, 604_800>>,
-    /// Seconds between two look-ups of the DS records of the parent during a roll-over.
+    /// Longest time in seconds between two look-ups of the DS records, while the server waits until
+    /// the parent zone adds or removes one.
     #[schemars(extend("default" = 3600))]
     pub(super) parent_check_secs: Setting<Int<1, 86_400>>,
-    /// Days after which the server reports a problem if the parent does not publish a DS record.
+    /// Number of days that the parent zone may take to publish the DS record of a new key. After
+    /// that, the server reports a problem.
     #[schemars(extend("default" = 3))]
     pub(super) parent_patience_days: Setting<Int<1, 365>>,
 }

@@ -10,7 +10,8 @@ use crate::error::ErrorCode;
 use crate::limits::UserLimits;
 use crate::words::words;
 
-/// A password or token. Its text is not in logs, and is erased from memory when it is dropped.
+/// A password or token. The server never writes its text to a log, and erases the text from memory
+/// after use.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -42,49 +43,58 @@ impl fmt::Debug for Secret {
 words! {
     /// The role of a user: a set of scopes.
     pub enum Role {
-        /// Reads everything but users, tokens and the audit log.
+        /// Reads everything except configuration, users, tokens, audit log and backups.
         Viewer = "viewer",
-        /// Also changes the state of the running server: caches, lists, pauses and trust anchors.
+        /// Does what a viewer may. Also empties caches, fetches lists, pauses filtering, allows
+        /// names for a while, answers requests for access, sets negative trust anchors, changes
+        /// hosted zones, and controls pools.
         Operator = "operator",
-        /// Also changes configuration, users and tokens, and deletes logged queries.
+        /// Does everything: also changes the configuration, users and tokens, deletes logged
+        /// queries, and makes and restores backups.
         Admin = "admin",
     }
 }
 
 words! {
-    /// A right to a part of the interface.
+    /// A permission of a token or role.
     pub enum AccessScope {
         /// Read the state of the server, its caches, lists, upstreams, policy and trust anchors.
         StatusRead = "status:read",
-        /// Read the names that clients query.
+        /// Read the query log and the content of the caches, which show the names that clients
+        /// query.
         QueriesRead = "queries:read",
         /// Delete queries from the query log.
         QueriesWrite = "queries:write",
-        /// Explain answers and trace resolution, which sends queries to other servers.
+        /// Explain answers and trace resolution. For both, the server may send queries to other
+        /// servers.
         Explain = "explain",
         /// Remove names from the caches.
         CacheWrite = "cache:write",
-        /// Fetch lists.
+        /// Fetch lists again, and put them in force.
         ListsWrite = "lists:write",
-        /// Begin and end pauses and grants.
+        /// Suspend filtering (pauses), allow names for a while (grants), and answer requests for
+        /// access from the block page.
         PolicyWrite = "policy:write",
-        /// Add and remove negative trust anchors.
+        /// Add and remove negative trust anchors, which suspend DNSSEC validation below a name.
         TrustWrite = "trust:write",
-        /// Read the records of hosted zones.
+        /// Read the records of hosted zones, and predict the answers of pools.
         ZonesRead = "zones:read",
-        /// Change records of hosted zones, and read their files again.
+        /// Change records of hosted zones, sign zones, read zone files again, and take addresses of
+        /// pools into or out of use.
         ZonesWrite = "zones:write",
-        /// Read the texts of the configuration, which may have secrets.
+        /// Read the configuration, which may have secrets, and check changes without making them.
         ConfigRead = "config:read",
-        /// Change, roll back and reload the configuration.
+        /// Change, roll back and reload the configuration, except for keys that decide about
+        /// access. Renew the certificate of `[acme]`.
         ConfigWrite = "config:write",
         /// Read users, tokens and the audit log.
         AccessRead = "access:read",
-        /// Change users and tokens.
+        /// Change users, tokens, and the keys of the configuration that decide about access.
         AccessWrite = "access:write",
         /// Make backups, which have all secrets of the server.
         BackupRead = "backup:read",
-        /// Restore backups, which replaces the state of the server.
+        /// Restore backups, which replaces configuration, users and other state. Over HTTP, a
+        /// restore also needs `access:write`.
         BackupWrite = "backup:write",
     }
 }
@@ -176,36 +186,37 @@ impl Role {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserAdd {
-    /// The name: 1 to 64 letters, digits, `.`, `-`, `_` or `@`.
+    /// The name of the new user: 1 to 64 letters, digits, `.`, `-`, `_` or `@`.
     pub name: String,
-    /// The role.
+    /// The role of the new user.
     pub role: Role,
-    /// The password, of 10 octets at least.
+    /// The password, of 10 to 256 octets.
     pub password: Secret,
-    /// The groups and zones that the user is limited to; without them, the user is not limited.
+    /// The groups and zones to which the user is limited. If the field is missing, only the role
+    /// limits the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<UserLimits>,
 }
 
-/// A request to change a user. All sessions of the user end.
+/// A request to change a user. The change ends all sessions of this user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UserChange {
-    /// The name.
+    /// The name of the user to change.
     pub name: String,
-    /// The new role.
+    /// The new role. If the field is missing, the role stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// The new limits.
+    /// The new limits. If the field is missing, the limits stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<UserLimits>,
-    /// Whether to remove all limits.
+    /// Whether to remove all limits of the user.
     #[serde(default)]
     pub remove_limits: bool,
-    /// The new password.
+    /// The new password, of 10 to 256 octets. If the field is missing, the password stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// Whether to remove the second factor, for a user who lost it.
+    /// Whether to remove the second factor of the user, for example because the user has lost it.
     #[serde(default)]
     pub remove_second_factor: bool,
 }
@@ -215,11 +226,11 @@ pub struct UserChange {
 #[serde(deny_unknown_fields)]
 pub struct UserList {}
 
-/// A request to remove a user, whose sessions end.
+/// A request to remove a user. The removal ends all sessions of this user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserRemove {
-    /// The name.
+    /// The name of the user to remove.
     pub name: String,
 }
 
@@ -229,9 +240,9 @@ pub struct UserRemove {
 pub struct TokenCreate {
     /// A name for people: 1 to 64 letters, digits, `.`, `-`, `_` or `@`.
     pub name: String,
-    /// The scopes.
+    /// The permissions of the token, at least one.
     pub scopes: Vec<AccessScope>,
-    /// The lifetime in seconds, at most five years.
+    /// The lifetime of the token in seconds, at most five years.
     pub secs: u64,
 }
 
@@ -244,14 +255,14 @@ pub struct TokenList {}
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRevoke {
-    /// The identifier of the token.
+    /// The identifier of the token to revoke.
     pub id: String,
 }
 
 /// All users.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UsersReport {
-    /// The users, by name.
+    /// The users, in the order of their names.
     pub users: Vec<UserReport>,
 }
 
@@ -261,29 +272,31 @@ pub struct UsersReport {
 pub struct UserReport {
     /// The name.
     pub name: String,
-    /// The role.
+    /// The role of the user, which determines the permissions.
     pub role: Role,
-    /// The groups and zones that the user is limited to.
+    /// The groups and zones to which the user is limited; empty if only the role limits the user.
     #[serde(default, skip_serializing_if = "UserLimits::is_empty")]
     pub limits: UserLimits,
-    /// Whether log-in needs a second factor (TOTP).
+    /// Whether a log-in of the user needs a code in addition to the password (TOTP).
     pub second_factor: bool,
     /// The Unix second at which the user was added.
     pub created_at: u64,
-    /// Limits without effect.
+    /// Warnings about limits that have no effect, such as an unknown group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The reason why the disk does not have the change; it is then lost when the server ends.
+    /// The reason why the change is not on the disk: a restart of the server undoes the change.
+    /// Missing if the change is on the disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsaved: Option<String>,
 }
 
-/// A user that was removed.
+/// The reply to a request that removed a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UserRemoved {
-    /// The name.
+    /// The name of the removed user.
     pub name: String,
-    /// The reason why the disk does not have the change; it is then lost when the server ends.
+    /// The reason why the removal is not on the disk: a restart of the server undoes it. Missing if
+    /// the removal is on the disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsaved: Option<String>,
 }
@@ -295,7 +308,7 @@ pub struct TokensReport {
     pub tokens: Vec<TokenReport>,
 }
 
-/// An API token, without its text.
+/// An API token, without the secret text that a program sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct TokenReport {
@@ -305,13 +318,13 @@ pub struct TokenReport {
     pub name: String,
     /// The scopes of the API token.
     pub scopes: Vec<AccessScope>,
-    /// The Unix second at which it was created.
+    /// The Unix second at which the token was created.
     pub created_at: u64,
-    /// The Unix second at which it expires.
+    /// The Unix second at which the token expires.
     pub expires_at: u64,
 }
 
-/// An API token that was created.
+/// A new API token, with the secret text that a program sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenCreated {
     /// The text of the token. The server keeps only its digest, and cannot show it again.
@@ -321,12 +334,13 @@ pub struct TokenCreated {
     pub report: TokenReport,
 }
 
-/// An API token that was revoked.
+/// The reply to a request that revoked an API token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenRevoked {
-    /// The identifier of the API token.
+    /// The identifier of the revoked token.
     pub id: String,
-    /// The reason why the disk does not have the change; it is then lost when the server ends.
+    /// The reason why the change is not on the disk: the token is valid again after a restart.
+    /// Missing if the change is on the disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsaved: Option<String>,
 }

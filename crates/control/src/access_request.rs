@@ -9,11 +9,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// The durations of a grant that answers a request, in minutes.
 const GRANT_MINUTES: [u16; 3] = [15, 45, 120];
 
-/// A request for a list of the requests for access.
+/// A request for the list of waiting requests for access. A user who sees the block page for a name
+/// can request access to this name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestList {
-    /// A group. With it, the reply has only requests of clients in this group.
+    /// The name of a group. With it, the reply has only requests of clients in this group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
@@ -22,13 +23,13 @@ pub struct RequestList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestGrant {
-    /// The ID of the client's request.
+    /// The ID of the client's request, as the list of requests shows it.
     pub id: u32,
-    /// The duration of the grant: 15, 45 or 120 minutes.
+    /// The duration of the grant in minutes: 15, 45 or 120.
     #[serde(deserialize_with = "grant_minutes")]
     #[schemars(extend("enum" = [15, 45, 120]))]
     pub minutes: u16,
-    /// A group that the client must belong to.
+    /// The name of a group. With it, the server refuses if the client is not in this group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
@@ -41,46 +42,47 @@ fn grant_minutes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::E
     }
 }
 
-/// A request to refuse a request for access.
+/// A request to refuse the request of a client for access. The name stays blocked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestRefuse {
-    /// The ID of the client's request.
+    /// The ID of the client's request, as the list of requests shows it.
     pub id: u32,
-    /// A group that the client must belong to.
+    /// The name of a group. With it, the server refuses if the client is not in this group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
 
-/// The requests of clients for access.
+/// The list of requests for access that clients sent from the block page.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestsReport {
-    /// The requests that wait, the oldest first.
+    /// The requests that still wait for an operator, the oldest first.
     pub requests: Vec<AccessRequest>,
 }
 
-/// A request of a client. Name and text come from the client: they prove nothing.
+/// A request of a client for access to a blocked name. The client chose the blocked name and the
+/// text, so neither proves anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct AccessRequest {
-    /// The ID of the request.
+    /// The ID of the request, which an answer to the request repeats.
     pub id: u32,
-    /// The blocked name.
+    /// The blocked name to which the client requests access.
     pub name: String,
     /// The address of the client.
     pub client: IpAddr,
-    /// The name of the client, if it has one.
+    /// The name of the client; null if the client has none.
     pub client_name: Option<String>,
-    /// The text of the client; it may be empty.
+    /// The message that the user of the client wrote; empty if the user wrote none.
     pub text: String,
     /// The Unix second at which the client sent the request.
     pub at: u64,
 }
 
-/// A request that was refused.
+/// The reply to the refusal of a request for access.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestRefused {
-    /// The request.
+    /// The refused request.
     #[serde(flatten)]
     pub request: AccessRequest,
 }

@@ -6,107 +6,111 @@ use serde::{Deserialize, Serialize};
 
 use crate::part::Part;
 
-/// A request for a backup of configuration, revisions, users, tokens, pauses and grants, trust
-/// anchors, settings of pools, the certificates that the server obtains or issues, and the audit
-/// log.
+/// A request for a backup. A backup has the configuration with its revisions, users, tokens,
+/// pauses, grants, trust anchors, settings of pools, the audit log, and the certificates that the
+/// server obtains or issues. It has neither the keys of signed zones nor the caches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Backup {
-    /// Whether the backup includes the query log.
+    /// Whether the backup also has the query log; false by default.
     #[serde(default)]
     pub query_log: bool,
 }
 
-/// A request to put the uploaded backup in place of the state of the server at its next start.
+/// A request to restore the uploaded backup. At its next start, the server replaces its state by
+/// the state in the backup.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Restore {}
 
-/// A request to cancel a restore that waits for the next start.
+/// A request to cancel a restore before the next start of the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RestoreCancel {}
 
-/// A backup that waits for the next start of the server, or that waited until its restore was
-/// cancelled.
+/// A backup that the server restores at its next start; in the reply to a cancellation, the backup
+/// that is no longer restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct WaitingRestore {
-    /// The version of the server that made the backup.
+    /// The version of Avocet that made the backup.
     pub version: String,
-    /// The Unix second at which it was made.
+    /// The Unix second at which the backup was made.
     pub at: u64,
 }
 
-/// A line of a backup before its end.
+/// A line of a backup, except the last line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum BackupLine {
-    /// The first line.
+    /// The first line, which describes the backup.
     Head(BackupHead),
-    /// The next octets of a file.
+    /// A line with a piece of a file.
     Piece(BackupPiece),
 }
 
 impl Part for BackupLine {}
 
-/// The first line of a backup.
+/// The first line of a backup, which describes the backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BackupHead {
-    /// The version of the format.
+    /// The version number of the backup format.
     pub avocet_backup: u32,
-    /// The version of the server.
+    /// The version of Avocet that made the backup.
     pub version: String,
     /// The Unix second at which the backup began.
     pub at: u64,
 }
 
-/// The next octets of a file: either text or data.
+/// A piece of a file in a backup. The pieces of a file follow one another. Either `text` or `data`
+/// is present.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackupPiece {
-    /// The name of the file in the data directory, or `configuration`.
+    /// The path of the file below the data directory, or `configuration` for the configuration
+    /// file.
     pub file: String,
-    /// The octets, if they are text.
+    /// The piece as text; missing if the octets are not valid text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The octets in base64, if they are not text.
+    /// The piece in base64; missing if the piece is in `text`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
 }
 
-/// The end of a backup.
+/// The last line of a backup, which confirms that the backup is complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BackedUp {
-    /// The number of files.
+    /// The number of files in the backup.
     pub files: u64,
-    /// The octets of all files.
+    /// The total size of these files in octets.
     pub octets: u64,
-    /// The SHA-256 digest of head and pieces, in hexadecimal.
+    /// The SHA-256 digest of the first line and all pieces, in hexadecimal form.
     pub sha256: String,
 }
 
-/// A backup that waits for the next start of the server.
+/// The reply to a request for a restore: the backup is valid, and the server restores it at its
+/// next start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct RestoreStaged {
-    /// The version of the server that made the backup.
+    /// The version of Avocet that made the backup.
     pub version: String,
-    /// The Unix second at which it was made.
+    /// The Unix second at which the backup was made.
     pub at: u64,
-    /// The number of its files.
+    /// The number of files in the backup.
     pub files: u64,
-    /// Certificate files that cannot be used, and are not put in place.
+    /// Certificate files that the restore leaves out, because they cannot be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<UnusableFile>,
 }
 
-/// A file of a backup that cannot be used.
+/// A file of a backup that the restore leaves out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnusableFile {
     /// The name of the file in the backup.
     pub file: String,
-    /// The reason.
+    /// The reason why the file cannot be used.
     pub reason: String,
 }

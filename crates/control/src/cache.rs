@@ -6,66 +6,67 @@ use serde::{Deserialize, Serialize};
 use crate::part::Part;
 use crate::words::words;
 
-/// Counts of the caches since the start of the server.
+/// The state of the caches, with counts since the start of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct CacheStats {
-    /// The packet cache: responses per kind of client.
+    /// The packet cache, which has complete responses. Clients that the policy treats differently
+    /// have separate responses.
     pub packet_cache: PacketCacheStats,
-    /// The RRset cache.
+    /// The RRset cache, which has the records that other servers returned.
     pub rrset_cache: RrsetCacheStats,
-    /// The cache of failures (RFC 9520).
+    /// The failure cache, which has questions that could not be resolved (RFC 9520).
     pub failure_cache: StoreCounts,
-    /// Responses with expired data.
+    /// Responses with expired data, sent because resolution failed or took long.
     pub stale_answers: u64,
-    /// Popular answers that were resolved again before they expired.
+    /// Popular answers that the server resolved again before they expired.
     pub prefetches: u64,
 }
 
-/// Counts of the store of one cache.
+/// The memory of one cache, and counts of its entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct StoreCounts {
-    /// Entries now.
+    /// The number of entries now.
     pub entries: u64,
-    /// Number of octets in use.
+    /// The number of octets that the cache uses now.
     pub bytes: usize,
-    /// Maximum number of octets.
+    /// The maximum number of octets that the cache may use.
     pub bytes_limit: usize,
-    /// Entries that were stored.
+    /// Entries that were stored since the start.
     pub inserts: u64,
-    /// Entries that were removed for lack of room.
+    /// Entries that were removed for lack of room since the start.
     pub evictions: u64,
-    /// Entries that were removed because they had expired.
+    /// Entries that were removed since the start because they had expired.
     pub expired: u64,
 }
 
-/// Counts of the packet cache.
+/// The memory of the packet cache, and counts of queries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PacketCacheStats {
-    /// Counts of the store.
+    /// The memory of the packet cache, and counts of its entries.
     #[serde(flatten)]
     pub store: StoreCounts,
-    /// Queries that it answered.
+    /// Queries that the packet cache answered.
     pub hits: u64,
-    /// Queries that it did not answer.
+    /// Queries that the packet cache did not answer.
     pub misses: u64,
 }
 
-/// Counts of the RRset cache.
+/// The memory of the RRset cache, and the count of answered queries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RrsetCacheStats {
-    /// Counts of the store.
+    /// The memory of the RRset cache, and counts of its entries.
     #[serde(flatten)]
     pub store: StoreCounts,
-    /// Queries that it answered.
+    /// Queries that the RRset cache answered.
     pub hits: u64,
 }
 
-/// The number of removed entries.
+/// The reply to a request that removed names from the caches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Flushed {
-    /// RRsets and negative answers.
+    /// The number of removed RRsets and negative answers.
     pub rrsets: usize,
 }
 
@@ -81,98 +82,99 @@ pub enum CacheEntry {
 
 impl Part for CacheEntry {}
 
-/// The end of a dump.
+/// The last line of a dump of the caches, with the number of entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Dumped {
-    /// Entries of the RRset cache.
+    /// The number of entries of the RRset cache in the dump.
     pub rrsets: u64,
-    /// Entries of the packet cache.
+    /// The number of entries of the packet cache in the dump.
     pub packets: u64,
 }
 
-/// An RRset or a negative answer.
+/// An RRset or a negative answer in the RRset cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct CachedRrset {
-    /// The owner.
+    /// The owner of the records, or the name that the negative answer is about.
     pub name: String,
-    /// The class.
+    /// The class of the records, such as `IN`.
     pub class: String,
-    /// Whether the records only serve to find servers, and answer no query.
+    /// Whether the server uses the records only to find name servers, and never in an answer.
     pub to_find_servers: bool,
-    /// The cached data.
+    /// The records, or the negative answer.
     #[serde(flatten)]
     pub content: RrsetContent,
-    /// The time that is left.
+    /// The time until the entry expires, or the time since then.
     #[serde(flatten)]
     pub age: CacheAge,
 }
 
-/// The cached data of a name.
+/// The records of a cached RRset, or a cached negative answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum RrsetContent {
-    /// The cached records of a type.
+    /// The records of an RRset.
     Records {
-        /// The type.
+        /// The type of the records.
         #[serde(rename = "type")]
         rtype: String,
         /// The data of each record, as in a zone file.
         data: Vec<String>,
         /// The number of signatures that are cached with the records.
         signatures: usize,
-        /// The rank of the source.
+        /// The rank of the data: how far the server trusts their source.
         rank: DataRank,
-        /// The security status.
+        /// The security status of the records according to DNSSEC.
         security: SecurityStatus,
     },
-    /// A negative answer.
+    /// A negative answer: the name or the type does not exist.
     Denial {
-        /// The kind of data that does not exist.
+        /// The data that do not exist: the name, or only a type of the name.
         denies: DenialKind,
-        /// The type, for NODATA.
+        /// The type that does not exist; missing if the name does not exist.
         #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
         rtype: Option<String>,
     },
 }
 
 words! {
-    /// The kinds of data that a negative answer denies.
+    /// The data that a negative answer declares as missing.
     pub enum DenialKind {
-        /// The type does not exist at the name.
+        /// The name exists, and has no records of the type.
         Nodata = "NODATA",
         /// The name does not exist.
         Nxdomain = "NXDOMAIN",
     }
 }
 
-/// The time that an entry has left.
+/// The time until a cached entry expires, or the time since then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CacheAge {
-    /// The entry is valid.
+    /// The entry has not expired.
     Fresh {
-        /// Seconds that it stays valid.
+        /// The number of seconds until the entry expires.
         ttl: u32,
     },
-    /// The entry has expired, and is used if resolution fails.
+    /// The entry has expired. The server uses expired data only if resolution fails or takes long.
     Expired {
-        /// Seconds since the data expired.
+        /// The number of seconds since the entry expired.
         #[serde(rename = "expired-secs")]
         expired_secs: u32,
     },
 }
 
 words! {
-    /// The rank of the source of data (RFC 2181 §5.4.1).
+    /// The part of a message from which cached data come. It determines how far the server trusts
+    /// the data (RFC 2181 §5.4.1).
     pub enum DataRank {
-        /// The additional section.
+        /// The additional section of a response: the lowest rank.
         Additional = "additional",
-        /// The answer section of a server without authority.
+        /// The answer section of a response from a server that is not authoritative.
         NonAuthoritativeAnswer = "non-authoritative-answer",
-        /// The authority section of an authoritative server.
+        /// The authority section of a response from an authoritative server.
         AuthoritativeAuthority = "authoritative-authority",
-        /// The answer section of an authoritative server.
+        /// The answer section of a response from an authoritative server: the highest rank.
         AuthoritativeAnswer = "authoritative-answer",
     }
 }
@@ -182,18 +184,18 @@ words! {
     pub enum SecurityStatus {
         /// The data was not validated.
         Unchecked = "unchecked",
-        /// No trust anchor covers the data.
+        /// No trust anchor is at or above the name.
         Indeterminate = "indeterminate",
-        /// A signed zone above proves that the data is not signed.
+        /// A signed zone above proves that the zone of the data is not signed.
         Insecure = "insecure",
-        /// The data does not validate.
+        /// Validation of the data failed.
         Bogus = "bogus",
-        /// The data validates.
+        /// Validation of the data succeeded.
         Secure = "secure",
     }
 }
 
-/// A response that is cached for a kind of client.
+/// A response in the packet cache, for the clients that the policy treats alike.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CachedPacket {
     /// The QNAME of the query.
@@ -205,20 +207,20 @@ pub struct CachedPacket {
     pub class: String,
     /// The RCODE of the response.
     pub rcode: String,
-    /// The flags of the queries that it answers.
+    /// The flags that a query must have to get this response.
     pub flags: Vec<QueryFlag>,
-    /// Seconds that it stays valid.
+    /// The number of seconds until the response expires.
     pub ttl: u32,
 }
 
 words! {
-    /// A flag of a query that selects the response.
+    /// A flag of a query. Queries with different flags have separate responses in the packet cache.
     pub enum QueryFlag {
-        /// Recursion desired.
+        /// Recursion desired: the query asks for recursion.
         Rd = "RD",
-        /// Checking disabled.
+        /// Checking disabled: the client wants no validation.
         Cd = "CD",
-        /// DNSSEC OK.
+        /// DNSSEC OK: the client wants DNSSEC records.
         Do = "DO",
     }
 }

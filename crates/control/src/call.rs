@@ -351,8 +351,8 @@ macro_rules! part {
 /// all calls.
 macro_rules! calls {
     ($($(#[$doc:meta])* $request:ident $(sends $part:ident)? => $method:ident -> $reply:ident;)*) => {
-        /// A request as the control socket gets it: the field `command` has the name of the
-        /// request.
+        /// A request to the control socket. The field `command` names the request, and the other
+        /// fields depend on this name.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(tag = "command", rename_all = "kebab-case")]
         pub enum Request {
@@ -432,9 +432,9 @@ pub(crate) trait Visitor {
 }
 
 calls! {
-    /// Counts of the caches.
+    /// Shows the memory of the caches, and counts of their entries and hits.
     Stats => stats -> CacheStats;
-    /// Shows everything in the caches.
+    /// Shows all entries of the packet cache and the RRset cache.
     Dump sends CacheEntry => dump -> Dumped;
     /// Shows the cached data of a name.
     Lookup => lookup -> CacheLook;
@@ -442,67 +442,68 @@ calls! {
     Flush => flush -> Flushed;
     /// Removes a name and all names below it from the caches.
     FlushTree => flush_tree -> Flushed;
-    /// The state of the server.
+    /// Shows the state of the server.
     Status => status -> ServerStatus;
-    /// The load of the server.
+    /// Shows the load of the worker threads, the memory, the caches and the writer of the query
+    /// log.
     Load => load -> ServerLoad;
-    /// The state of the lists.
+    /// Shows the state of the lists: entries, fetches and problems.
     ListsStatus => lists_status -> ListsReport;
-    /// Fetches lists.
+    /// Fetches lists, and puts them in force.
     ListsRefresh sends AtWork => lists_refresh -> Refreshed;
-    /// The broken lines of a list.
+    /// Shows the lines of a list that have no effect.
     ListsCheck => lists_check -> ListReport;
-    /// Suspends filtering for a while.
+    /// Suspends filtering for some clients for a while (a pause), or ends a pause.
     Pause => pause -> SwitchesChanged;
-    /// Suspends filtering of a name for a while.
+    /// Suspends filtering of a name for some clients for a while (a grant), or ends a grant.
     Grant => grant -> SwitchesChanged;
-    /// The pauses and grants in force, and the counts of rules and lists.
+    /// Shows the pauses and grants in force, and the matches of rules and lists.
     Switches => switches -> PolicyStatus;
-    /// Shows the requests of clients for access.
+    /// Shows the requests for access that clients sent from the block page.
     RequestList => request_list -> RequestsReport;
     /// Allows a name for the client that asked for it.
     RequestGrant => request_grant -> SwitchesChanged;
     /// Refuses a request for access.
     RequestRefuse => request_refuse -> RequestRefused;
-    /// Shows the names that another configuration would block and unblock.
+    /// Shows which logged queries a proposed configuration would block and unblock.
     PolicyDryRun sends AtWork => policy_dry_run -> DryRunFound;
-    /// Resolves a question again and reports each step.
+    /// Resolves a question without the cached answer, and shows each step.
     Trace sends WhySection => trace -> Explained;
-    /// The answer that a client gets, and the reason.
+    /// Shows the answer that a client gets for a name, and the reason.
     Why sends WhySection => why -> Explained;
-    /// The trust anchors.
+    /// Shows the trust anchors and the copy of the root zone.
     Anchors => anchors -> AnchorsReport;
     /// Shows all negative trust anchors.
     NtaList => nta_list -> NegativeAnchors;
-    /// Suspends validation below a name.
+    /// Suspends DNSSEC validation of a name and all names below it for a while.
     NtaAdd => nta_add -> NegativeAdded;
-    /// Validates below a name again.
+    /// Ends a negative trust anchor, so that its name is validated again.
     NtaRemove => nta_remove -> NegativeRemoved;
     /// Sends each query as it is answered.
     LogTail sends LogLine => log_tail -> LogFound;
-    /// Queries in the files of the log.
+    /// Searches the files of the query log.
     LogSearch sends AtWork => log_search -> LogPage;
-    /// The number of queries in the files of the log.
+    /// Counts queries in the files of the query log.
     LogCount sends AtWork => log_count -> LogCounted;
-    /// Shows one query of the log.
+    /// Shows one entry of the query log.
     LogShow => log_show -> LogEntry;
-    /// Shows the counts and rankings of a period.
+    /// Shows the counts and rankings of logged queries in a period.
     LogStatistics => log_statistics -> LogOverview;
-    /// Shows the counts of a period, in steps.
+    /// Shows the counts of logged queries in a period, divided into steps.
     LogSeries => log_series -> LogSteps;
-    /// The clients of the log, with the times of their first and latest queries.
+    /// Shows the clients in the query log, with the times of their first and latest queries.
     LogClients => log_clients -> LoggedClients;
-    /// Deletes queries from the files of the log.
+    /// Deletes queries from the files of the query log.
     LogPrune sends AtWork => log_prune -> LogPruned;
-    /// Reads the configuration again.
+    /// Reads the configuration again, and puts it in force.
     Reload => reload -> Reloaded;
-    /// The revisions of the configuration.
+    /// Shows the history: the revisions of the configuration.
     ConfigHistory => config_history -> Revisions;
-    /// The difference between two revisions.
+    /// Shows the difference between two revisions of the configuration.
     ConfigDiff => config_diff -> RevisionDifference;
-    /// The text of a revision.
+    /// Shows the text of a revision of the configuration.
     ConfigText => config_text -> RevisionText;
-    /// The configuration in force.
+    /// Shows the configuration in force: every key with its value.
     ConfigShow => config_show -> ShownConfig;
     /// Checks changes of the configuration file.
     ConfigCheck => config_check -> CheckedChange;
@@ -512,49 +513,49 @@ calls! {
     ConfigRollback => config_rollback -> RevisionAccepted;
     /// Confirms the revision that is on probation.
     ConfigConfirm => config_confirm -> RevisionConfirmed;
-    /// The state of the hosted zones.
+    /// Shows the state of the hosted zones.
     ZonesStatus => zones_status -> ZonesReport;
-    /// A page of the records of a zone.
+    /// Shows a page of the records of a hosted zone.
     ZoneRecords => zone_records -> ZonePage;
-    /// Changes records of a zone.
+    /// Changes records of a hosted zone, or checks such a change.
     ZoneEdit => zone_edit -> ZoneEdited;
-    /// The latest changes of a zone.
+    /// Shows the latest changes of a hosted zone.
     ZoneHistory => zone_history -> ZoneChanges;
-    /// Reads the files of zones.
+    /// Reads the files of hosted zones again, and puts those without errors in force.
     ZoneReload => zone_reload -> ZonesReport;
-    /// The keys of a zone that is signed here.
+    /// Shows the keys with which the server signs a zone.
     ZoneKeys => zone_keys -> ZoneKeysReport;
-    /// Signs a zone at once.
+    /// Signs a hosted zone at once.
     ZoneSign => zone_sign -> ZoneKeysReport;
-    /// A zone as a master file.
+    /// Shows a hosted zone as the text of a master file.
     ZoneExport sends ZoneText => zone_export -> ZoneExported;
-    /// The certificates that clients are shown.
+    /// Shows the certificates that the server shows to clients.
     CertificateList => certificate_list -> CertificatesReport;
-    /// Renews the certificate that the server obtains by itself.
+    /// Renews the certificate of `[acme]` at once.
     CertificateRenew => certificate_renew -> CertificatesReport;
-    /// The ways to connect a device.
+    /// Shows the settings with which a device connects to this server.
     Connect => connect -> ConnectReport;
-    /// A document that connects a device.
+    /// Returns a file with the settings that connect a device.
     ConnectDocument => connect_document -> ConnectFile;
-    /// The state of pools.
+    /// Shows the state of pools of addresses.
     PoolsStatus => pools_status -> PoolsReport;
-    /// Sets addresses of a pool up, down or draining by hand, or back to the results of probes.
+    /// Sets addresses of a pool up, down or draining by hand, or lets the probes decide again.
     PoolControl => pool_control -> PoolsReport;
-    /// The answers that pools would give if hosts were down.
+    /// Shows the answers that pools would give if hosts were down.
     PoolsWhatIf => pools_what_if -> PoolAnswers;
-    /// A backup.
+    /// Makes a backup of the state of the server.
     Backup sends BackupLine => backup -> BackedUp;
-    /// Restores the uploaded backup at the next start.
+    /// Checks the uploaded backup. The server restores it at its next start.
     Restore => restore -> RestoreStaged;
-    /// Cancels the restore that waits.
+    /// Cancels a restore before the next start of the server.
     RestoreCancel => restore_cancel -> WaitingRestore;
     /// Shows all users.
     UserList => user_list -> UsersReport;
     /// Adds a user.
     UserAdd => user_add -> UserReport;
-    /// Changes a user.
+    /// Changes a user, and ends all sessions of the user.
     UserChange => user_change -> UserReport;
-    /// Removes a user.
+    /// Removes a user, and ends all sessions of the user.
     UserRemove => user_remove -> UserRemoved;
     /// Shows all API tokens.
     TokenList => token_list -> TokensReport;

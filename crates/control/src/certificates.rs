@@ -7,17 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::words;
 
-/// A request for the certificates that clients are shown.
+/// A request for the list of certificates that the server shows to clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CertificateList {}
 
-/// A request to renew at once the certificate that the server obtains by itself.
+/// A request to renew the certificate of `[acme]` at once. The server permits five such requests in
+/// an hour.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CertificateRenew {}
 
-/// The certificates that clients are shown.
+/// The certificates that the server shows to clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct CertificatesReport {
@@ -44,75 +45,79 @@ impl fmt::Display for RenewalRefusal {
     }
 }
 
-/// A certificate that clients are shown.
+/// A certificate that the server shows to clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct CertificateStatus {
-    /// The clients that are shown the certificate.
+    /// The kind of clients to which the server shows the certificate.
     pub purpose: CertificatePurpose,
-    /// The host names for which it is shown.
+    /// The host names for which the server shows the certificate.
     pub names: Vec<String>,
-    /// The file of the certificate.
+    /// The path of the file with the certificate.
     pub file: String,
-    /// The file of its key.
+    /// The path of the file with the private key.
     pub key_file: String,
-    /// The Unix second from which it is valid; null if it cannot be read.
+    /// The Unix second from which the certificate is valid; null if the certificate cannot be read.
     pub not_before: Option<u64>,
-    /// The Unix second until which it is valid; null if it cannot be read.
+    /// The Unix second until which the certificate is valid; null if the certificate cannot be
+    /// read.
     pub not_after: Option<u64>,
-    /// The addresses where it is shown.
+    /// The listening addresses at which the server shows the certificate.
     pub addresses: Vec<String>,
-    /// The renewal of the certificate by the server; missing if another program provides the files.
+    /// The renewal of the certificate by ACME. Missing if another program provides the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renewal: Option<RenewalStatus>,
-    /// The authority of this server that issues it; missing for other certificates.
+    /// The certification authority that the server runs to issue this certificate. Missing if
+    /// another authority issued it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority: Option<AuthorityStatus>,
-    /// The reason why the server uses an earlier certificate instead of the present files, if it
-    /// does.
+    /// The reason why the server cannot use the present files, and therefore shows an earlier
+    /// certificate. Missing if the files can be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// The certification authority of the server itself, which devices install.
+/// The certification authority of `[home-ca]`, which the server runs itself. Devices must install
+/// its certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct AuthorityStatus {
-    /// The file of its certificate.
+    /// The number of different names among these queries, at most 50,000.
     pub file: String,
     /// The certificate of the certification authority in PEM form.
     pub pem: String,
-    /// The SHA-256 of its certificate in DER, in hexadecimal form.
+    /// The number of queries for further names. The server counts at most 50,000 names separately.
     pub sha256: String,
-    /// The Unix second until which it is valid.
+    /// The Unix second until which the certificate of the authority is valid.
     pub not_after: u64,
 }
 
-/// The renewal of a certificate that the server obtains (ACME).
+/// The renewal of a certificate that the server obtains by ACME.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct RenewalStatus {
-    /// The URL of the directory of the authority.
+    /// The URL of the ACME directory of the certification authority.
     pub directory: String,
-    /// The Unix second of the next attempt.
+    /// The Unix second of the next attempt to renew.
     pub next_attempt: u64,
     /// The Unix second of the last attempt; null if there was none.
     pub last_attempt: Option<u64>,
-    /// The Unix second at which the last certificate was obtained; null if none was obtained.
+    /// The Unix second at which the server last obtained a certificate; null if it obtained none.
     pub last_success: Option<u64>,
     /// The number of failed attempts since the last success.
     pub failures: u32,
-    /// The reason why the last attempt failed, if it failed.
+    /// The reason why the last attempt failed. Missing if the last attempt succeeded, or if there
+    /// was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 words! {
-    /// The clients that are shown a certificate.
+    /// The kind of clients to which the server shows a certificate.
     pub enum CertificatePurpose {
         /// Clients of DNS over TLS, HTTPS and QUIC.
         Dns = "dns",
-        /// Browsers and clients of the API.
+        /// Browsers and other clients of the HTTP API.
         Web = "web",
     }
 }

@@ -11,52 +11,55 @@ use crate::words::words;
 /// may be a label (RFC 1035 §2.3.4).
 pub const MAX_DEVICE_WORD: usize = 63;
 
-/// A request for the ways to connect a device.
+/// A request for the settings with which a device connects to this server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Connect {
-    /// A name of a certificate; by default the first one.
+    /// A host name of the server, from one of its certificates; by default the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The identifier that the device sends with its queries, as in `ids = ["id:WORD"]`.
+    /// The identifier that the device sends with its queries: WORD, as in `ids = ["id:WORD"]` of a
+    /// `[[client]]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The name of the `[[listener]]`; by default the addresses of `[server]`.
+    /// The name of the `[[listener]]` to connect to; by default the addresses of `[server]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listener: Option<String>,
 }
 
-/// A request for a document that connects a device.
+/// A request for a file with the settings that connect a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectDocument {
-    /// The form of the document.
+    /// The form of the file.
     pub form: ConnectForm,
-    /// The device.
+    /// The server name, identifier and listener that the device uses.
     #[serde(default)]
     pub device: Connect,
 }
 
 words! {
-    /// A form of the settings that connect devices.
+    /// The form of a file with the settings that connect a device.
     pub enum ConnectForm {
-        /// A configuration profile for devices of Apple.
+        /// A configuration profile for devices of Apple (.mobileconfig).
         Profile = "profile",
-        /// DNS stamps, one on a line.
+        /// DNS stamps, one on each line. A stamp is a text with the address and the keys of a DNS
+        /// server.
         Stamps = "stamps",
-        /// The stamp of DNS over HTTPS, or else the first stamp, as a QR code in SVG.
+        /// A QR code in SVG format. It has the DNS stamp for HTTPS, or the first stamp if there is
+        /// none for HTTPS.
         Qr = "qr",
         /// Options of DHCP for Kea (RFC 9463).
         Kea = "kea",
         /// Options of DHCP for dnsmasq (RFC 9463).
         Dnsmasq = "dnsmasq",
-        /// A file for systemd-resolved.
+        /// A configuration file for systemd-resolved.
         Resolved = "resolved",
     }
 }
 
 words! {
-    /// A protocol with encryption.
+    /// A protocol for encrypted DNS.
     pub enum ConnectProtocol {
         /// DNS over TLS.
         Tls = "tls",
@@ -67,77 +70,77 @@ words! {
     }
 }
 
-/// The ways to connect a device.
+/// The settings with which a device connects to this server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ConnectReport {
-    /// The name of the server; null without an encrypted endpoint.
+    /// The host name of the server; null if the server has no encrypted endpoint.
     pub name: Option<String>,
-    /// The names that a request may choose.
+    /// The host names that the field `name` of a request may choose.
     pub names: Vec<String>,
-    /// The listeners that a request may choose.
+    /// The listeners that the field `listener` of a request may choose.
     pub listeners: Vec<String>,
-    /// The encrypted endpoints: DNS over TLS, HTTPS and QUIC, in this order.
+    /// The addresses for encrypted DNS: DNS over TLS, HTTPS and QUIC, in this order.
     pub endpoints: Vec<ConnectEndpoint>,
-    /// The reason why devices cannot connect with encryption; missing if they can.
+    /// The reason why a device cannot connect with encryption; missing if a device can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
-    /// The unencrypted endpoint, of the listener or else of `[server]`; null if there is none.
+    /// The number of queries for further names. The server counts at most 50,000 names separately.
     pub plain: Option<ConnectPlain>,
-    /// The settings in all forms; empty without an encrypted endpoint.
+    /// The settings in all forms; empty if the server has no encrypted endpoint.
     pub documents: Vec<ConnectText>,
 }
 
-/// An encrypted endpoint.
+/// An address for encrypted DNS.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ConnectEndpoint {
     /// The protocol.
     pub protocol: ConnectProtocol,
-    /// The name that the device connects to.
+    /// The host name that the device connects to.
     pub host: String,
-    /// The port.
+    /// The port that the device connects to.
     pub port: u16,
-    /// The addresses; none if they are not known.
+    /// The IP addresses of the host; empty if the server does not know them.
     pub addresses: Vec<String>,
-    /// Whether HTTP/3 is served, too.
+    /// For HTTPS: whether the server also serves HTTP/3 at this address.
     pub has_h3: bool,
-    /// The URL of DNS over HTTPS.
+    /// The URL of DNS over HTTPS; missing for other protocols.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The DNS stamp.
+    /// The DNS stamp: one text with the protocol, name, address and port.
     pub stamp: String,
 }
 
-/// The unencrypted endpoint.
+/// The address for DNS without encryption.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectPlain {
-    /// The port. Devices and routers use 53 only.
+    /// The port for UDP and TCP. Devices and routers can use only port 53.
     pub port: u16,
-    /// The addresses; none if they are not known.
+    /// The IP addresses of the server; empty if the server does not know them.
     pub addresses: Vec<String>,
 }
 
-/// A form of the settings that connect a device, as a text or the reason why there is none.
+/// The settings for a device in one form, or the reason why this form is not possible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectText {
-    /// The form.
+    /// The form of the settings.
     pub form: ConnectForm,
-    /// The text; null if there is none.
+    /// The settings as text; null if this form is not possible.
     pub text: Option<String>,
-    /// The reason why the text is missing.
+    /// The reason why this form is not possible; missing if the text is present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// A document that connects a device.
+/// A file with the settings that connect a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectFile {
-    /// The media type of the document.
+    /// The media type of the file.
     pub media: String,
-    /// A name for its file.
+    /// A suitable name for the file.
     pub file: String,
-    /// The text of the document.
+    /// The content of the file.
     pub text: String,
 }
 

@@ -139,11 +139,12 @@ pub enum ControlError {
 }
 
 words! {
-    /// The name of an error.
+    /// The name of a kind of error. A kind keeps its name in later versions.
     pub enum ErrorCode {
-        /// The line is not a request.
+        /// The line is not a valid request: it is not JSON, or its fields are wrong.
         NotARequest = "not-a-request",
-        /// The maximum number of control clients is connected, or the server is overloaded.
+        /// Too many requests, searches or connections are in progress, or the server is overloaded.
+        /// Try again later.
         Busy = "busy",
         /// The server is shutting down.
         ShuttingDown = "shutting-down",
@@ -153,25 +154,26 @@ words! {
         InvalidValue = "invalid-value",
         /// The request names something that does not exist.
         NotFound = "not-found",
-        /// The author of the request may not do this.
+        /// The sender of the request does not have the permission.
         Forbidden = "forbidden",
-        /// Somebody else has changed the same thing in the meantime.
+        /// Somebody else has changed the same thing since the sender read it.
         Conflict = "conflict",
-        /// The name belongs to something that exists already.
+        /// Something with this name exists already.
         Exists = "exists",
-        /// The configuration does not have what the request is about, such as a query log.
+        /// The configuration does not have the subject of the request, such as a query log.
         NotConfigured = "not-configured",
-        /// The state of the server does not permit the request.
+        /// The present state of the server does not permit the request.
         NotPossible = "not-possible",
         /// The request would exceed a limit.
         LimitReached = "limit-reached",
         /// The configuration has errors.
         ConfigurationRefused = "configuration-refused",
-        /// The data is not available.
+        /// The data are missing or cannot be read, or the change cannot be written to the disk.
         Unavailable = "unavailable",
-        /// Resolution did not finish in time.
+        /// The resolution did not end within 12 seconds, or the search of the query log within 10
+        /// seconds.
         Timeout = "timeout",
-        /// A defect of the server.
+        /// A defect of the server interrupted the work.
         Internal = "internal",
     }
 }

@@ -3,17 +3,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The limits of a user. Without groups and zones, only the role limits the user.
+/// The limits of a user. If there are neither groups nor zones, only the role limits the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserLimits {
-    /// Groups: the user may see and change their pauses, grants and logged queries, and see which
-    /// response their clients get.
+    /// Groups of clients. For the clients in these groups, the user may see logged queries and the
+    /// responses that they get, and may change pauses and grants.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// Zones: the user may look up, trace and flush the names in them, exempt them from validation,
-    /// and read their logged queries. The user may also read, change and reload hosted zones among
-    /// them.
+    /// Zones. For names in these zones, the user may explain answers, trace and flush, set negative
+    /// trust anchors, and read logged queries. The user may also read, change, sign and reload
+    /// these zones if the server hosts them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<String>,
 }

@@ -20,14 +20,15 @@ struct End<R> {
     reply: R,
 }
 
-/// The last line of the reply to a request that failed. Parts of the reply may precede it.
+/// The last line of the reply to a request that failed. Other lines of the reply may come before
+/// this line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ErrorLine {
-    /// The problem.
+    /// A message that describes the problem.
     error: String,
-    /// The name of the error, which never changes.
+    /// The name of the kind of error. A kind keeps its name in later versions.
     code: ErrorCode,
-    /// The next step that solves the problem.
+    /// What to do about the problem, if the server knows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<&'static str>,
 }

@@ -6,93 +6,95 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::words;
 
-/// The load of the server. All counts begin at the start of the process: the difference between two
-/// replies covers the time between them.
+/// The load of the server. All counts begin at the start of the server. To get the counts of a
+/// period, subtract the reply at its beginning from the reply at its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ServerLoad {
-    /// The Unix second of this reply.
+    /// The Unix second at which the reply was made.
     pub at: u64,
-    /// Seconds since the start.
+    /// The number of seconds since the start of the server.
     pub uptime_secs: u64,
-    /// The workers, in the order of their indexes.
+    /// The load of each worker, in the order of the indexes.
     pub workers: Vec<WorkerLoad>,
-    /// The memory.
+    /// The memory that the server uses.
     pub memory: MemoryLoad,
-    /// The writer of the query log.
+    /// The load of the thread that writes the query log.
     pub query_log: LogWriterLoad,
 }
 
-/// The load of a worker, which is one thread.
+/// The load of a worker: a thread that answers queries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct WorkerLoad {
     /// The index of the worker, from 0.
     pub worker: u16,
-    /// Queries over all transports.
+    /// The number of queries over all transports.
     pub queries: u64,
-    /// Queries over UDP.
+    /// The number of queries over UDP.
     pub datagrams: u64,
-    /// Batches in which datagrams were received.
+    /// The number of batches in which these datagrams arrived. The worker receives several
+    /// datagrams at once.
     pub batches: u64,
     /// CPU time of the thread in microseconds, in user mode and in the kernel.
     pub cpu_us: u64,
-    /// The load over the last seconds.
+    /// The load of the worker over the last ten seconds.
     pub recent: RecentLoad,
-    /// Times to answer queries that did not wait for the network. Each query counts with the time
-    /// of its batch.
+    /// The times to answer queries that did not wait for the network (hits). Queries that arrive in
+    /// one batch count with the same time.
     pub hit_latency: LatencyHistogram,
-    /// Times to answer queries that waited for the network.
+    /// The times to answer queries that waited for the network (misses).
     pub miss_latency: LatencyHistogram,
-    /// Datagrams that the kernel discarded because the queue of the worker was full.
+    /// Datagrams that the kernel discarded because the receive queue of the worker was full.
     pub overflows: u64,
-    /// Responses over UDP that the kernel did not accept.
+    /// Responses over UDP that the kernel did not accept, so that they were not sent.
     pub replies_dropped: u64,
 }
 
-/// The load of a worker over the last ten seconds, or since the start if that is later.
+/// The load of a worker over the last ten seconds. If the server started later, the load since the
+/// start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct RecentLoad {
-    /// The seconds over which it was measured; 0 right after the start.
+    /// The number of seconds over which the load was measured; 0 immediately after the start.
     pub secs: f64,
-    /// The share of one core that the thread used, from 0 to 1.
+    /// The share of the time of one CPU core that the worker used, from 0 to 1.
     pub cpu_share: f64,
-    /// Queries a second, over all transports.
+    /// The number of queries per second over all transports.
     pub queries: f64,
-    /// Queries in a batch of datagrams, on average; none without a batch.
+    /// The average number of datagrams in a batch; null if no datagram arrived.
     pub queries_per_batch: Option<f64>,
 }
 
-/// A histogram of times.
+/// A histogram of the times to answer queries.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LatencyHistogram {
-    /// The number of queries.
+    /// The number of queries in the histogram.
     pub queries: u64,
-    /// The sum of their times in microseconds.
+    /// The sum of the times of these queries in microseconds.
     pub sum_us: u64,
-    /// The median: half of the queries took at most this number of microseconds, rounded up to a
-    /// power of two. None without queries, or if the median is above all bounds.
+    /// The time in microseconds within which half of the queries were answered, rounded up to a
+    /// power of two. Null without queries, or if this time is above the highest bound.
     pub median_us: Option<u64>,
-    /// The time in microseconds within which 95 of 100 queries were answered, rounded like the
-    /// median.
+    /// The time in microseconds within which 95 of 100 queries were answered, rounded up to a power
+    /// of two. Null without queries, or if this time is above the highest bound.
     pub p95_us: Option<u64>,
-    /// The time in microseconds within which 99 of 100 queries were answered, rounded like the
-    /// median.
+    /// The time in microseconds within which 99 of 100 queries were answered, rounded up to a power
+    /// of two. Null without queries, or if this time is above the highest bound.
     pub p99_us: Option<u64>,
-    /// The classes with queries, by their bounds.
+    /// The classes that contain queries, the class with the lowest bound first.
     pub classes: Vec<LatencyClass>,
 }
 
-/// A class of a histogram.
+/// A class of a histogram: queries with similar times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LatencyClass {
-    /// The upper bound of the class in microseconds: its queries took at most this time, and more
-    /// than half of it. None for the class above all bounds.
+    /// The upper bound of the class in microseconds. The queries of the class took at most this
+    /// time, and more than half of this time. Null for the class above the highest bound.
     pub up_to_us: Option<u64>,
-    /// The number of queries.
+    /// The number of queries in the class.
     pub queries: u64,
 }
 
@@ -124,87 +126,90 @@ impl LatencyHistogram {
     }
 }
 
-/// The memory of the server in octets.
+/// The memory that the server uses, in octets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct MemoryLoad {
-    /// Memory of the process that is in RAM; none if the system does not report it.
+    /// The memory of the process that is in RAM; null if the system does not report it.
     pub resident_bytes: Option<u64>,
-    /// The compiled form of all lists (the image).
+    /// The memory of the compiled form of all lists.
     pub list_image_bytes: u64,
-    /// The hosted zones.
+    /// The memory of the hosted zones.
     pub zone_bytes: u64,
-    /// The caches.
+    /// The memory and use of each cache.
     pub caches: Vec<CacheMemory>,
 }
 
 words! {
-    /// A cache.
+    /// The name of a cache.
     pub enum CacheKind {
-        /// Complete responses.
+        /// The packet cache: complete responses.
         Packet = "packet",
-        /// RRsets and negative answers, from which responses are assembled.
+        /// The RRset cache: RRsets and negative answers, from which the server assembles responses.
         Rrset = "rrset",
-        /// Failures of resolution.
+        /// The failure cache: questions that could not be resolved.
         Failure = "failure",
     }
 }
 
-/// The memory of a cache, and its use.
+/// The memory and use of a cache.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct CacheMemory {
-    /// The cache.
+    /// The name of the cache.
     pub cache: CacheKind,
-    /// Entries.
+    /// The number of entries now.
     pub entries: u64,
-    /// Number of octets in use.
+    /// The number of octets that the cache uses now.
     pub bytes: u64,
-    /// Number of octets that it may use.
+    /// The maximum number of octets that the cache may use.
     pub bytes_limit: u64,
-    /// Queries that it answered.
+    /// The number of queries that the cache answered.
     pub hits: u64,
-    /// Queries that reached the cache and that it did not answer; none for the failure cache, which
-    /// does not count them.
+    /// The number of queries that were looked up in the cache and not answered from it. Null for
+    /// the failure cache, which does not count them.
     pub misses: Option<u64>,
-    /// The share of hits among hits and misses, from 0 to 1; none without queries.
+    /// The share of answered queries among all queries that were looked up in the cache, from 0 to
+    /// 1. Null if there were none, and for the failure cache.
     pub hit_ratio: Option<f64>,
-    /// Entries that left because the cache was full.
+    /// Entries that the cache removed for lack of room.
     pub evictions: u64,
-    /// Entries that left because they had expired.
+    /// Entries that the cache removed because they had expired.
     pub expired: u64,
 }
 
-/// The state of the thread that writes the query log. It reads the entries from one ring per
-/// worker.
+/// The load of the thread that writes the query log. Each worker passes its entries to this thread
+/// through a ring: a buffer in memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LogWriterLoad {
-    /// Whether the thread writes files.
+    /// Whether the thread writes entries to files. It does not while the query log is off or the
+    /// files cannot be written.
     pub writes: bool,
-    /// Entries that the thread took from the workers.
+    /// The number of entries that the thread took from the rings.
     pub entries: u64,
-    /// Entries lost because the ring of a worker was full.
+    /// Entries that were lost because the ring of a worker was full.
     pub dropped: u64,
-    /// Entries written to files.
+    /// The number of entries that were written to files.
     pub written: u64,
-    /// Entries lost because they could not be written or were damaged.
+    /// Entries that were lost because they could not be written, or because their part of a file
+    /// was damaged.
     pub lost: u64,
-    /// Number of octets written to new files. The server later merges these files into smaller
-    /// ones.
+    /// The number of octets that were written to new files. The server later rewrites these files
+    /// as smaller ones.
     pub octets: u64,
-    /// Number of octets of all files of the log.
+    /// The total size of all files of the log in octets.
     pub stored_octets: u64,
-    /// The share of the fullest ring that was in use at the thread's last check, from 0 to 1. If a
-    /// ring is full, entries are dropped.
+    /// The share of the fullest ring that was in use at the last look of the thread, from 0 to 1.
+    /// At 1, the ring is full and entries are lost.
     pub ring_fill: f64,
-    /// The greatest value of `ring_fill` since the start.
+    /// The highest value of `ring_fill` since the start, from 0 to 1.
     pub ring_peak: f64,
-    /// Entries per second, over at most the last minute.
+    /// The number of entries per second, measured over at most the last minute.
     pub entries_per_sec: f64,
-    /// The time in microseconds that the thread has worked on entries.
+    /// The total time in microseconds that the thread has worked on entries.
     pub work_us: u64,
-    /// The number of entries that the thread could take in a second, by its speed so far; none
+    /// The number of entries per second that the thread could process at its speed so far. Null
     /// before the first entry.
     pub speed: Option<f64>,
 }

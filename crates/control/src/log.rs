@@ -13,87 +13,92 @@ use crate::part::{Part, write_json};
 use crate::why::{CacheUse, QueryStage, ValidationState};
 use crate::words::words;
 
-/// The queries that a request is about; an absent field excludes no query.
+/// A filter that selects logged queries. A query must meet all conditions. A field that is missing
+/// is no condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogFilter {
-    /// The QNAME.
+    /// The queried name (QNAME).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// A name: the filter selects queries for it and for all names below it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub under: Option<String>,
-    /// A text: the filter selects queries whose QNAME has it somewhere, in upper or lower case. The
-    /// QNAME ends with a dot.
+    /// A text that the queried name must contain, in upper or lower case. The queried name ends
+    /// with a dot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contains: Option<String>,
-    /// The address or name of the client.
+    /// The client: an address, a network such as `192.168.7.0/24`, or the name of a client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// The name of the client.
+    /// The name of the client. Unlike `client`, this field never means an address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// A group of the client.
+    /// The name of a group to which the client belongs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The QTYPE.
+    /// The queried type (QTYPE), such as `AAAA`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub rtype: Option<String>,
     /// The RCODE, such as `NXDOMAIN`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rcode: Option<String>,
-    /// The stage of processing that ended the query, such as a cache or a list.
+    /// The stage of processing that ended the query, such as a cache, or a block by the policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<QueryStage>,
-    /// The kind of outcome.
+    /// The kind of outcome, a group of several stages, such as `blocked` or `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<OutcomeKind>,
-    /// The rule that decided.
+    /// The name of the rule that decided about the query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// A list that has the name.
+    /// The name of a list that has the queried name, an alias in the answer, or the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub list: Option<String>,
-    /// The upstream that answered.
+    /// The address and port of the upstream that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<SocketAddr>,
-    /// The first Unix second.
+    /// The Unix second at which the selected time begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
-    /// The Unix second after the last one.
+    /// The Unix second before which the selected time ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<u64>,
-    /// The limits of the user who sends the request. The server sets them: a request cannot contain
-    /// them.
+    /// The limits of the user who sends the request. The server sets this field, and a request
+    /// cannot contain it.
     #[serde(skip)]
     pub within: Option<UserLimits>,
 }
 
-/// A request for each new query, until the client closes the connection.
+/// A request for each new query as soon as it is answered. The reply goes on until the client
+/// closes the connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogTail {
-    /// The queries.
+    /// The filter that selects the queries.
     #[serde(default)]
     pub filter: LogFilter,
 }
 
 words! {
-    /// The kind of outcome of a query, as statistics count it.
+    /// A kind of outcome: a group of the stages that end queries. Statistics count queries by these
+    /// kinds.
     pub enum OutcomeKind {
-        /// The query was answered with data or a denial, from upstream or from a cache.
+        /// The query was resolved or answered from a cache, with data or with a negative answer.
         Answered = "answered",
-        /// The query was answered from local records or special names.
+        /// The query was answered from local records, hosted zones, pools or special names, or was
+        /// for information about the server (class CH).
         Local = "local",
         /// A rule or list blocked the query.
         Blocked = "blocked",
-        /// A rule answered the query with other data.
+        /// A rule or list answered the query with other data.
         Rewritten = "rewritten",
-        /// The query was refused: the client is not allowed, or a rate limit applies.
+        /// The query was refused or truncated: the address of the client is not permitted, a rate
+        /// limit or another rule applies, or the query has no RD and the caches have no answer.
         Refused = "refused",
-        /// No reply was sent.
+        /// No response was sent.
         Dropped = "dropped",
-        /// Resolution failed.
+        /// Resolution failed, or did not begin because the server was overloaded.
         Failed = "failed",
         /// The query is malformed, or of a kind that is not implemented.
         Malformed = "malformed",
@@ -103,80 +108,84 @@ words! {
 words! {
     /// The transport of a query.
     pub enum LogTransport {
-        /// UDP.
+        /// DNS over UDP.
         Udp = "udp",
-        /// TCP.
+        /// DNS over TCP.
         Tcp = "tcp",
-        /// TLS.
+        /// DNS over TLS.
         Tls = "tls",
-        /// HTTPS.
+        /// DNS over HTTPS, in HTTP/2 or HTTP/3.
         Https = "https",
-        /// QUIC.
+        /// DNS over QUIC.
         Quic = "quic",
-        /// HTTPS, through a proxy that cannot read the query.
+        /// Oblivious DNS over HTTPS, through a proxy that cannot read the query.
         Odoh = "odoh",
     }
 }
 
-/// A query with its answer.
+/// A logged query with its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LogEntry {
-    /// The ID of the entry; none before the entry is in a file.
+    /// The ID of the entry in the query log; null if the entry is not in a file yet.
     pub id: Option<u64>,
-    /// The time of arrival in Unix microseconds.
+    /// The time of the response, or of the end of a query without a response, in microseconds since
+    /// 1970.
     pub time_us: u64,
-    /// The address of the client, as far as `privacy` permits: the address, its network, or a
-    /// pseudonym.
+    /// The client, as far as the setting `privacy` permits: the address, the network or a
+    /// pseudonym. Null if `privacy` permits none of these.
     pub client: Option<String>,
-    /// The name of the client.
+    /// The name of the client; null if the client has no name or `privacy` withholds the name.
     pub client_name: Option<String>,
     /// The groups of the client.
     pub groups: Vec<String>,
-    /// The listener; none for an address of `[server]`.
+    /// The name of the listener at which the query arrived; null for an address of `[server]`.
     pub listener: Option<String>,
-    /// The transport.
+    /// The transport of the query.
     pub transport: LogTransport,
-    /// QNAME in lower case; none if there was no question, or if `privacy` withholds it.
+    /// The queried name (QNAME) in lower case. Null if the query had no question, or if `privacy`
+    /// withholds the name.
     pub name: Option<String>,
-    /// QTYPE.
+    /// The queried type (QTYPE).
     #[serde(rename = "type")]
     pub rtype: String,
-    /// QCLASS.
+    /// The class of the query (QCLASS).
     pub class: String,
-    /// The RCODE; none if no reply was sent.
+    /// The RCODE of the response; null if no response was sent.
     pub rcode: Option<String>,
-    /// The flags of the reply, such as `rd`, `ra`, `ad`, and those of the query's OPT, such as
-    /// `edns` and `do`.
+    /// The flags that are set in the header of the response: `aa`, `tc`, `rd`, `ra`, `ad`, `cd`.
+    /// Empty if no response was sent.
     pub flags: Vec<String>,
-    /// The code of the extended error.
+    /// The code of the extended error in the response (RFC 8914); null if there is none.
     pub ede: Option<u16>,
-    /// The stage of processing that ended the query, such as a cache or a list.
+    /// The stage of processing that ended the query, such as a cache, or a block by the policy.
     pub outcome: QueryStage,
-    /// The kind of outcome.
+    /// The kind of outcome: the group of stages to which `outcome` belongs.
     pub kind: OutcomeKind,
-    /// The use of the caches for the query.
+    /// Whether the caches had an answer.
     pub cache: CacheUse,
-    /// The result of validation.
+    /// The result of DNSSEC validation of the answer.
     pub validated: ValidationState,
-    /// The rule that decided.
+    /// The name of the rule that decided; null if no rule decided.
     pub rule: Option<String>,
-    /// The lists that have the name, the deciding one first.
+    /// The lists that match the query or its answer. If a list decided, it comes first.
     pub lists: Vec<String>,
-    /// The number of the configuration and lists that decided, counted from 1 since the start. It
-    /// is not the number of a revision in the history of the configuration.
+    /// The number of the state of configuration and lists that decided, counted from 1 since the
+    /// start of the server. This number is not the number of a revision in the history of the
+    /// configuration.
     pub revision: u32,
-    /// The upstream that answered.
+    /// The upstream that answered; null if the query went to no upstream.
     pub upstream: Option<String>,
-    /// The round-trip time of the query in milliseconds.
+    /// The round-trip time of the query to the upstream in milliseconds; null if there was none.
     pub upstream_rtt_ms: Option<u32>,
-    /// The microseconds from arrival to reply.
+    /// The time from the arrival of the query to the response, or to the end of a query without a
+    /// response, in microseconds.
     pub duration_us: Option<u64>,
-    /// Number of octets of the query.
+    /// The size of the query in octets.
     pub query_octets: u16,
-    /// Number of octets of the reply; 0 if none was sent.
+    /// The size of the response in octets; 0 if no response was sent.
     pub reply_octets: u16,
-    /// The number of records in the answer section.
+    /// The number of records in the answer section of the response.
     pub answers: u16,
     /// The first addresses and targets of aliases in the answer.
     pub answer: Vec<String>,
@@ -249,15 +258,16 @@ impl JsonSchema for SharedEntry {
     }
 }
 
-/// A line of `avocet log tail`.
+/// A line of the reply to a request for new queries (`avocet log tail`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogLine {
-    /// A query.
+    /// A new query.
     Query(SharedEntry),
-    /// This many new queries were skipped, because the client reads too slowly.
+    /// The number of new queries that the server skipped here, because the client reads too slowly.
     Skipped(u64),
-    /// There are no new queries; the client may check that the server still runs.
+    /// A sign that the connection works. The server sends it at the start, and after every ten
+    /// seconds without a query.
     Waiting {},
 }
 
@@ -276,107 +286,111 @@ impl Part for LogLine {
     }
 }
 
-/// The end of a reply with entries.
+/// The end of a stream of logged queries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LogFound {
-    /// The number of entries.
+    /// The number of queries in the stream.
     pub entries: u64,
 }
 
-/// A request for queries in the files of the log, the latest first.
+/// A request to search the files of the query log, the latest queries first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogSearch {
-    /// The queries.
+    /// The filter that selects the queries.
     #[serde(default)]
     pub filter: LogFilter,
-    /// Maximum number of queries in the reply, from 1 to 1000; 100 without it.
+    /// The maximum number of queries in the reply, from 1 to 1000; 100 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// The value of `next` of the page before.
+    /// The place at which the search continues: the value of `next` in the previous reply. Without
+    /// this field, the search begins with the latest query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
-/// A page of queries.
+/// A page of the logged queries that a search found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogPage {
-    /// The queries, the latest first.
+    /// The found queries, the latest first.
     pub queries: Vec<LogEntry>,
-    /// The cursor of the next page; none at the end. A search stops after some seconds, so a page
-    /// may have fewer queries than requested, or none, although there is a next page.
+    /// The place at which the next page begins; null if the search has reached the end of the log.
+    /// A search stops after about three seconds. A page may therefore have few queries, or none,
+    /// although `next` is not null.
     pub next: Option<String>,
-    /// The number of queries that were examined. For a user with limits, the number of queries that
-    /// were found.
+    /// The number of logged queries that the search examined. If the user has limits, only the
+    /// number of found queries.
     pub examined: u64,
-    /// Files that were not searched, or not completely.
+    /// Files of the log that could not be searched, or only in part.
     pub damaged: Vec<DamagedFile>,
 }
 
-/// A file of the log that cannot be used.
+/// A file of the log that the server cannot use.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct DamagedFile {
-    /// The name of the file in the directory of the log.
+    /// The name of the file in the directory of the query log.
     pub file: String,
-    /// The reason.
+    /// The reason why the file cannot be used.
     pub reason: String,
 }
 
-/// A request for the number of queries in the files of the log.
+/// A request to count queries in the files of the query log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogCount {
-    /// The queries.
+    /// The filter that selects the queries.
     #[serde(default)]
     pub filter: LogFilter,
-    /// The value of `next` of the reply before.
+    /// The place at which the count continues: the value of `next` in the previous reply. Without
+    /// this field, the count begins with the latest query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
-/// The number of queries.
+/// The number of queries that a count found so far.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogCounted {
-    /// The number of queries that were found by this request.
+    /// The number of queries that this request found, without those of earlier requests.
     pub queries: u64,
-    /// The cursor with which the count continues; none if the count is complete.
+    /// The place at which the count continues; null if the count is complete. A count stops after
+    /// about three seconds.
     pub next: Option<String>,
-    /// Files that were not counted, or not completely.
+    /// Files of the log that could not be counted, or only in part.
     pub damaged: Vec<DamagedFile>,
 }
 
-/// A request for one query.
+/// A request for one entry of the query log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogShow {
-    /// The ID of the entry.
+    /// The ID of the entry, as the reply to a search shows it.
     pub id: u64,
-    /// The limits of the user who sends the request. The server sets them: a request cannot contain
-    /// them.
+    /// The limits of the user who sends the request. The server sets this field, and a request
+    /// cannot contain it.
     #[serde(skip)]
     pub within: Option<UserLimits>,
 }
 
-/// A request to delete queries from the files of the log.
+/// A request to delete queries from the files of the query log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogPrune {
-    /// The queries.
+    /// The filter that selects the queries to delete.
     #[serde(default)]
     pub filter: LogFilter,
-    /// Whether to delete all queries. With `all`, a filter is not permitted; without it, a filter
-    /// is required.
+    /// Whether to delete all queries. A request needs either `all` or a filter, and not both.
     #[serde(default)]
     pub all: bool,
 }
 
-/// The result of deleting logged queries.
+/// The reply to a request to delete logged queries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogPruned {
     /// The number of queries that were deleted.
     pub queries: u64,
-    /// Files that cannot be changed, and still have the queries.
+    /// Files that the server could not change. These files may still have queries that match the
+    /// filter.
     pub damaged: Vec<DamagedFile>,
 }
 

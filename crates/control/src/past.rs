@@ -8,72 +8,78 @@ use crate::revisions::Revision;
 use crate::why::QueryStage;
 use crate::words::words;
 
-/// The decision about a query in the past, from the query log and the history of the
-/// configuration.
+/// A past query of a client: the logged decision, and the decision that the same query would get
+/// now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PastDecision {
-    /// The Unix second that the request is about.
+    /// The Unix second for which the request asks.
     pub at: u64,
-    /// Seconds before and after `at` for which the log was searched.
+    /// The number of seconds before and after `at` in which the server searched the query log.
     pub window_secs: u64,
-    /// The result of the search.
+    /// The result of the search of the query log.
     pub log: LogSearch,
-    /// The reason why the log, or a part of it, could not be read.
+    /// The reason why the query log could not be read, or only in part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
-    /// The client's logged query for the name that is nearest to `at`.
+    /// The logged query of this client for this name that is nearest to `at`; missing if none was
+    /// found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<Box<LogEntry>>,
-    /// The time of that query in the time zone of the policy.
+    /// The time of the found query in the time zone of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_local: Option<String>,
-    /// The revision of the configuration in force at that time, as far as the history goes back.
+    /// The revision of the configuration that was in force at the time of the query; missing if the
+    /// history does not go back to this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
-    /// The time at which that revision was accepted, in the time zone of the policy.
+    /// The time at which the server accepted this revision, in the time zone of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision_local: Option<String>,
-    /// The revision of the configuration in force now.
+    /// The number of the revision in force now; null without a configuration file.
     pub present_revision: Option<u32>,
-    /// The decision that the same query would get now, with schedules evaluated for the past time.
+    /// The decision that the same query would get now. Only the schedules of rules are evaluated as
+    /// at the past time.
     pub present: PresentDecision,
-    /// The parts of the decision that differ now; empty if nothing differs, or if the query was not
-    /// found.
+    /// The parts of the decision that would differ now; empty if no part differs, or if no query
+    /// was found.
     pub differences: Vec<DecisionPart>,
-    /// The known reasons why the decision may differ.
+    /// The changes since then that can explain the differences; empty if nothing differs.
     pub reasons: Vec<ChangeReason>,
-    /// The lists involved that have changed since.
+    /// The lists with this name that the server has fetched or read again since then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed_lists: Vec<String>,
 }
 
-/// The decision that the query would get now.
+/// The decision that a past query would get now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PresentDecision {
-    /// The stage that would end the query.
+    /// The stage of processing that would end the query.
     pub outcome: QueryStage,
-    /// The rule that would decide, or the protection of the server itself.
+    /// The name of the rule that would decide, or the name of a protection of the server such as
+    /// `block-private`. Null if a list would decide, or if nothing would block or change the
+    /// answer.
     pub rule: Option<String>,
-    /// The list that would decide.
+    /// The name of the list that would decide; null if no list would.
     pub list: Option<String>,
-    /// The RCODE; none if no response would be sent.
+    /// The RCODE of the response; null if no response would be sent.
     pub rcode: Option<String>,
 }
 
 words! {
     /// The result of a search of the query log.
     pub enum LogSearch {
-        /// The query was found.
+        /// The log has such a query near this time.
         Found = "found",
         /// The log has no such query near this time.
         NotFound = "not-found",
         /// The log has too many queries near this time to search them all.
         TooMany = "too-many",
-        /// The privacy of the client withholds its address or its names from the log.
+        /// No such query was found. The setting `privacy` may keep the address of the client or the
+        /// queried names out of the log.
         Withheld = "withheld",
-        /// There is no query log.
+        /// The query log is off, and has no files.
         NoLog = "no-log",
         /// The query log cannot be read.
         Unreadable = "unreadable",
@@ -81,9 +87,9 @@ words! {
 }
 
 words! {
-    /// A part of a decision.
+    /// A part of a decision in which two decisions can differ.
     pub enum DecisionPart {
-        /// The kind of outcome: answered, blocked and others.
+        /// The kind of outcome, such as answered, blocked or failed.
         Outcome = "outcome",
         /// The rule or list that decided.
         Decider = "decider",
@@ -103,12 +109,11 @@ words! {
         List = "list",
         /// The client had another name or other groups.
         Client = "client",
-        /// A pause or a grant is in force now.
+        /// A pause or a grant suspends filtering now.
         Lifted = "lifted",
-        /// The servers that resolve the name may have answered in another way.
+        /// The servers of the zone, or the upstreams, may have sent another answer.
         Resolution = "resolution",
-        /// The cause is none of the other reasons: for example, a pause, a grant or a tag has
-        /// ended.
+        /// No other reason was found. For example, a pause or a grant has ended since then.
         Unknown = "unknown",
     }
 }

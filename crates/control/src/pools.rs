@@ -8,46 +8,49 @@ use serde::{Deserialize, Serialize};
 use crate::error::ErrorCode;
 use crate::words::words;
 
-/// A request for the state of pools.
+/// A request for the state of pools. A pool is a name with several addresses. Answers contain the
+/// healthy ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolsStatus {
-    /// The pool; all pools without it.
+    /// The name of the pool; all pools if the field is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// A request to set addresses of a pool up, down or draining by hand, or back to the results of
-/// probes.
+/// A request to set addresses of a pool up, down or draining by hand, or to let the probes decide
+/// again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolControl {
-    /// The pool.
+    /// The name of the pool.
     pub name: String,
-    /// The address; all addresses of the pool without it.
+    /// The address to set; all addresses of the pool if the field is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// The new setting.
+    /// The new setting of the address.
     pub control: AddressControl,
 }
 
-/// A request for the answers that would be given if hosts were down.
+/// A request for the answers that pools would give if hosts were down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolsWhatIf {
-    /// The addresses that would be down, separated by commas.
+    /// The addresses of the hosts that would be down, separated by commas. An address may also be
+    /// the target of a probe.
     pub down: String,
-    /// The client that asks; 127.0.0.1 without it.
+    /// The address of the client that would query the pools; 127.0.0.1 if the field is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
 }
 
 words! {
-    /// The state of an address of a pool that an operator sets by hand.
+    /// The setting of an address of a pool. An operator sets it by hand, and it lasts until the
+    /// operator sets another one.
     pub enum AddressControl {
-        /// The probes of the address decide.
+        /// The probes of the address decide whether answers contain the address.
         Auto = "auto",
-        /// The address is in the answers, regardless of its probes.
+        /// The address counts as healthy, whatever its probes say.
         Up = "up",
         /// The address is in no answer.
         Down = "down",
@@ -57,13 +60,13 @@ words! {
 }
 
 words! {
-    /// The health of an address.
+    /// The health of an address of a pool, according to its probes.
     pub enum AddressHealth {
-        /// No probe has ended yet; it counts as up.
+        /// No probe of the address has ended yet. The address counts as up.
         Unknown = "unknown",
-        /// The address is up.
+        /// The address is healthy.
         Up = "up",
-        /// The address is down.
+        /// The address is not healthy.
         Down = "down",
     }
 }
@@ -71,100 +74,102 @@ words! {
 words! {
     /// The result of a probe.
     pub enum ProbeOutcome {
-        /// The target responds as required.
+        /// The target of the probe responded as required.
         Success = "success",
-        /// The address is not healthy, or it did not reply in time.
+        /// The target of the probe did not respond in time, or not as required.
         Failure = "failure",
-        /// The probe could not be made.
+        /// The server could not send the probe, for example because it lacks a permission.
         NotRun = "not-run",
     }
 }
 
-/// The state of pools.
+/// The state of pools of addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolsReport {
-    /// The pools, by name.
+    /// The pools, in the order of their names.
     pub pools: Vec<PoolStatus>,
 }
 
-/// A pool.
+/// The state of a pool: a name with several addresses. Answers contain the healthy ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PoolStatus {
     /// The name of the pool.
     pub name: String,
-    /// The mode, which determines the healthy addresses that an answer contains.
+    /// The mode: how the server chooses among the healthy addresses for an answer.
     pub mode: String,
-    /// The kind of its probes.
+    /// The kind of the probes, such as `https`.
     pub probe: String,
-    /// Seconds between two probes of an address.
+    /// The number of seconds between two probes of an address.
     pub interval_secs: u32,
-    /// The TTL of its records in seconds.
+    /// The TTL in seconds of the records in answers.
     pub ttl: u32,
     /// The addresses of the pool, in the order of the configuration.
     pub addresses: Vec<PoolAddress>,
 }
 
-/// An address of a pool.
+/// The state of an address of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PoolAddress {
-    /// The address.
+    /// The IP address in the answers.
     pub address: String,
-    /// The address or URL that is probed.
+    /// The address or URL to which the server sends the probes.
     pub probed_at: String,
-    /// The health of the address according to its probes.
+    /// The health of the address, according to its probes.
     pub state: AddressHealth,
-    /// The setting of an operator.
+    /// The setting by an operator: whether the probes or the operator decide.
     pub control: AddressControl,
-    /// Whether answers may contain it as a healthy address.
+    /// Whether answers may contain the address, and not only if no other address is usable.
     pub usable: bool,
-    /// The Unix second of the last change of its health since the start.
+    /// The Unix second at which the health last changed; null if the health has not changed since
+    /// the start.
     pub since: Option<u64>,
-    /// Changes of its health since the start.
+    /// The number of changes of the health since the start.
     pub changes: u64,
-    /// Successful probes since the start.
+    /// The number of successful probes since the start.
     pub successes: u64,
-    /// Failed probes since the start.
+    /// The number of failed probes since the start.
     pub failures: u64,
-    /// Probes that could not be made since the start.
+    /// The number of probes since the start that the server could not send.
     pub not_run: u64,
     /// The last probes of the address, the latest first.
     pub history: Vec<ProbeReport>,
 }
 
-/// A probe that has ended.
+/// A probe of an address that has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeReport {
-    /// The Unix second of its end.
+    /// The Unix second at which the probe ended.
     pub at: u64,
     /// The result of the probe.
     pub result: ProbeOutcome,
-    /// The time of the probe in milliseconds.
+    /// The duration of the probe in milliseconds.
     pub ms: u64,
-    /// The reason of the result.
+    /// The reason for the result, such as the error.
     pub reason: String,
 }
 
-/// The answers that would be given.
+/// The answers that pools would give if hosts were down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolAnswers {
-    /// The pools with an address that would be down, by name.
+    /// The pools that have an address of one of these hosts, in the order of their names.
     pub pools: Vec<PoolAnswer>,
 }
 
-/// Two answers of a pool: at present, and if hosts were down. If the mode chooses at random, each
-/// is one of the possible answers.
+/// Two answers of a pool: the present one, and the one if hosts were down. If the mode of the pool
+/// chooses at random, each answer is one of several possible answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PoolAnswer {
-    /// The pool.
+    /// The name of the pool.
     pub name: String,
-    /// The addresses of an answer at present.
+    /// The addresses in an answer now.
     pub now: Vec<String>,
-    /// The addresses of an answer if the hosts were down.
+    /// The addresses in an answer if the hosts were down.
     pub then: Vec<String>,
-    /// Whether no healthy address would be left.
+    /// Whether no usable address would be left for IPv4 or for IPv6, although the pool has
+    /// addresses of this family.
     pub all_down: bool,
 }
 

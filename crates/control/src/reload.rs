@@ -8,24 +8,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::words;
 
-/// The result of a reload.
+/// The reply to a reload of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct Reloaded {
-    /// The keys with new values that take effect after a restart.
+    /// The keys of the configuration that have new values, and need a restart to take effect.
     pub restart_needed_for: Vec<String>,
-    /// The addresses that are served after a restart.
+    /// The listening addresses that the server opens only at the next restart.
     pub opens_at_restart: Vec<SocketAddr>,
-    /// The addresses that are no longer served after a restart.
+    /// The listening addresses that the server closes only at the next restart.
     pub closes_at_restart: Vec<SocketAddr>,
-    /// Names that the previous configuration has and the new one does not.
+    /// The entries that the previous configuration has and the new one does not, by kind.
     pub removed: BTreeMap<RemovedKind, RemovedNames>,
-    /// The removed names as a sentence.
+    /// The removed entries as text; empty if there are none.
     pub removed_text: String,
 }
 
 words! {
-    /// The kinds of named tables that a configuration has.
+    /// The kinds of entries that a configuration can have.
     pub enum RemovedKind {
         /// Lists.
         Lists = "lists",
@@ -35,38 +35,38 @@ words! {
         Groups = "groups",
         /// Clients.
         Clients = "clients",
-        /// Local records.
+        /// Local records (`[[record]]`).
         Records = "records",
-        /// Forwarding rules.
+        /// Forwarding rules (`[[forward]]`).
         Forwards = "forwards",
-        /// Stub zones.
+        /// Stub zones (`[[stub]]`): zones with known authoritative servers.
         Stubs = "stubs",
-        /// Local zones.
+        /// Local zones (`local-zones` of `[server]`).
         LocalZones = "local zones",
-        /// Hosted zones.
+        /// Hosted zones (`[[zone]]`).
         HostedZones = "hosted zones",
         /// Pools of addresses.
         Pools = "pools",
-        /// Keys of transfers and updates.
+        /// Keys for signatures of messages (`[[key]]`).
         Keys = "keys",
-        /// Policies of signing.
+        /// Signing policies of hosted zones (`[[signing-policy]]`).
         SigningPolicies = "signing policies",
         /// Certificates.
         Certificates = "certificates",
         /// Listeners.
         Listeners = "listeners",
-        /// Selections of traces that are exported.
+        /// Selections of queries for exported traces (`[[trace]]`).
         Traces = "traces",
-        /// Other settings, which have their default values again.
+        /// Other settings. They have their default values again.
         Settings = "settings",
     }
 }
 
-/// The removed tables of one kind.
+/// The removed entries of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemovedNames {
-    /// The number of names.
+    /// The number of removed entries.
     pub count: usize,
-    /// The first of the removed names.
+    /// The names of the first removed entries, at most five.
     pub first: Vec<String>,
 }

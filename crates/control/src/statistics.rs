@@ -7,51 +7,52 @@ use serde::{Deserialize, Serialize};
 use crate::limits::UserLimits;
 use crate::words::words;
 
-/// A request for the counts of a period.
+/// A request for the counts and rankings of logged queries in a period.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogStatistics {
-    /// The first Unix second; a day before `to` without it.
+    /// The Unix second at which the period begins; a day before `to` if the field is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
-    /// The Unix second after the last one; now without it.
+    /// The Unix second before which the period ends; now if the field is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<u64>,
-    /// Maximum number of texts of a ranking, from 1 to 100; 10 without it.
+    /// The maximum number of entries in each ranking, from 1 to 100; 10 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// The limits of the user who sends the request. The server sets them: a request cannot contain
-    /// them.
+    /// The limits of the user who sends the request. The server sets this field, and a request
+    /// cannot contain it.
     #[serde(skip)]
     pub within: Option<UserLimits>,
 }
 
-/// The counts of a period.
+/// The counts and rankings of logged queries in a period. The server adds up counts that it keeps
+/// for each hour and day.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LogOverview {
-    /// The first Unix second. An hour or day that the period includes in part counts as a whole.
-    /// For a user with limits, the count may begin later than requested: the server ends it after
-    /// some seconds of work.
+    /// The Unix second at which the counts begin, rounded down to a whole hour or day. For a user
+    /// with limits, the server counts logged queries for some seconds only. The counts may then
+    /// begin later than requested.
     pub from: u64,
-    /// The Unix second after the last one.
+    /// The Unix second before which the counts end, rounded up to a whole hour or day.
     pub to: u64,
-    /// The length of the periods that are added up.
+    /// The length of the time units that were added up. It determines the rounding.
     pub period: PeriodLength,
     /// The number of queries.
     pub queries: u64,
-    /// The queries by outcome.
+    /// The number of queries by kind of outcome.
     pub outcomes: OutcomeCounts,
-    /// The times to answer.
+    /// The times to answer the queries.
     pub delays: Delays,
-    /// The rankings.
+    /// The most frequent names, clients and other texts.
     pub tops: Vec<TopRanking>,
-    /// The present rates. A user with limits gets no rates: `secs` is 0.
+    /// The present rates of queries. For a user with limits, all rates are 0 and `secs` is 0.
     pub rates: QueryRates,
 }
 
 words! {
-    /// The length of a period of the roll-ups.
+    /// The length of a time unit for which the server keeps counts of queries.
     pub enum PeriodLength {
         /// A minute; the counts are kept for a day.
         Minute = "minute",
@@ -62,163 +63,168 @@ words! {
     }
 }
 
-/// Numbers of queries by kind of outcome.
+/// The number of queries by kind of outcome.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutcomeCounts {
-    /// Queries answered with data or a denial, from upstream or from a cache.
+    /// Queries that were resolved or answered from a cache, with data or with a negative answer.
     pub answered: u64,
-    /// Queries answered from local records or special names.
+    /// Queries answered from local records, hosted zones, pools or special names, and queries for
+    /// information about the server.
     pub local: u64,
-    /// Queries blocked by a rule or list.
+    /// Queries that a rule or list blocked.
     pub blocked: u64,
-    /// Queries answered with other data, by a rule.
+    /// Queries that a rule or list answered with other data.
     pub rewritten: u64,
-    /// Queries that were refused.
+    /// Queries that were refused or truncated: because of the address of the client, by a rate
+    /// limit or another rule, or without RD.
     pub refused: u64,
-    /// Queries without a reply.
+    /// Queries without a response.
     pub dropped: u64,
-    /// Queries that were not resolved.
+    /// Queries for which resolution failed, or did not begin because the server was overloaded.
     pub failed: u64,
-    /// Queries that are malformed, or of a kind that is not implemented.
+    /// Queries that were malformed, or of a kind that the server does not implement.
     pub malformed: u64,
 }
 
-/// The times to answer.
+/// The times to answer queries.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct Delays {
-    /// Half of the queries were answered within this many microseconds, rounded up to a power of
-    /// two; none without queries.
+    /// The time in microseconds within which half of the queries were answered, rounded up to a
+    /// power of two; null without queries.
     pub median_us: Option<u64>,
-    /// 95 of 100 queries were answered within this many microseconds, rounded like the median.
+    /// The time in microseconds within which 95 of 100 queries were answered, rounded up to a power
+    /// of two; null without queries.
     pub p95_us: Option<u64>,
-    /// 99 of 100 queries were answered within this many microseconds, rounded like the median.
+    /// The time in microseconds within which 99 of 100 queries were answered, rounded up to a power
+    /// of two; null without queries.
     pub p99_us: Option<u64>,
-    /// The histogram, without its empty classes.
+    /// The histogram of the times, without classes that contain no queries.
     pub histogram: Vec<DelayClass>,
 }
 
-/// A class of the histogram of times to answer.
+/// A class of the histogram: queries with similar times to answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct DelayClass {
-    /// The upper bound of the class: its queries were answered in less than this number of
-    /// microseconds, but not in less than half of it.
+    /// The upper bound of the class in microseconds. The queries of the class took less than this
+    /// time, and at least half of it.
     pub below_us: u64,
-    /// The number of queries.
+    /// The number of queries in the class.
     pub queries: u64,
 }
 
 words! {
-    /// The properties whose values a ranking counts.
+    /// The kind of values that a ranking counts.
     pub enum RankingKind {
-        /// QTYPEs.
+        /// Queried types (QTYPE).
         Types = "types",
-        /// RCODEs.
+        /// RCODEs of responses.
         Rcodes = "rcodes",
-        /// QNAMEs.
+        /// Queried names (QNAME).
         Names = "names",
         /// Addresses of clients.
         Clients = "clients",
         /// Rules that decided.
         Rules = "rules",
-        /// Lists that contain the name.
+        /// Lists that contain the queried name.
         Lists = "lists",
         /// Upstreams that answered.
         Upstreams = "upstreams",
-        /// QNAMEs of blocked queries.
+        /// Queried names of blocked queries.
         BlockedNames = "blocked-names",
         /// Addresses of clients whose queries were blocked.
         BlockedClients = "blocked-clients",
-        /// Lists that alone decided blocked queries: no other list has the name, and no rule
-        /// decided.
+        /// Lists that alone caused a block: no other list has the name, and no rule decided.
         LoneLists = "lone-lists",
     }
 }
 
-/// The most frequent texts of a kind. The server counts a bounded number of texts, so a count may
-/// be too high.
+/// A ranking: the most frequent values of one kind. The server counts a limited number of values,
+/// so a count may be too high.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct TopRanking {
-    /// The kind.
+    /// The kind of the values.
     pub of: RankingKind,
-    /// The texts, the most frequent first.
+    /// The values, the most frequent first.
     pub texts: Vec<RankedText>,
-    /// The maximum number of queries that a text outside of `texts` can have.
+    /// The maximum number of queries for any value that is not in `texts`.
     pub others_at_most: u64,
 }
 
-/// A text of a ranking.
+/// A value in a ranking, with its number of queries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RankedText {
-    /// The text, such as a name or the address of a client.
+    /// The value, such as a name or the address of a client.
     pub text: String,
-    /// The number of queries, which is at least the true one.
+    /// The number of queries. The true number is at most this, and at least this minus `error`.
     pub queries: u64,
-    /// The amount by which the number may be too high.
+    /// The amount by which `queries` may be too high.
     pub error: u64,
 }
 
-/// Queries per second, over at most the last minute.
+/// The present rates of logged queries, measured over at most the last minute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct QueryRates {
-    /// The seconds over which they were measured; 0 right after the start.
+    /// The number of seconds over which the rates were measured; 0 immediately after the start.
     pub secs: f64,
-    /// All logged queries a second.
+    /// The number of logged queries per second.
     pub queries: f64,
-    /// Blocked queries a second.
+    /// The number of blocked queries per second.
     pub blocked: f64,
-    /// Queries a second that were not resolved.
+    /// The number of queries per second for which resolution failed.
     pub failed: f64,
 }
 
-/// A request for the counts of a period, in steps.
+/// A request for the counts of logged queries in a period, divided into steps of equal length.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogSeries {
-    /// The first Unix second; a day before `to` without it.
+    /// The Unix second at which the period begins; a day before `to` if the field is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
-    /// The Unix second after the last one; now without it.
+    /// The Unix second before which the period ends; now if the field is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<u64>,
-    /// The seconds of a step, from 1; without it, there are about 100 steps. The reply has longer
-    /// steps if the counts are coarser, or if there would be more than 1500 steps.
+    /// The length of a step in seconds, at least 1. By default, the period has about 100 steps. The
+    /// server uses longer steps if it has no counts for such short steps, or if the reply would
+    /// have more than 1500 steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// The limits of the user who sends the request. The server sets them: a request cannot contain
-    /// them.
+    /// The limits of the user who sends the request. The server sets this field, and a request
+    /// cannot contain it.
     #[serde(skip)]
     pub within: Option<UserLimits>,
 }
 
-/// The counts of a period, in steps.
+/// The counts of logged queries in a period, divided into steps of equal length.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogSteps {
-    /// The seconds of a step.
+    /// The length of a step in seconds.
     pub step: u64,
-    /// The length of the periods that are added up.
+    /// The length of the time units that were added up for each step.
     pub period: PeriodLength,
-    /// The steps, the earliest first, without a gap. For a user with limits, they may begin later
-    /// than requested: the server ends the count after some seconds of work.
+    /// The steps without gaps, the earliest first. For a user with limits, the server counts logged
+    /// queries for some seconds only. The steps may then begin later than requested.
     pub steps: Vec<LogStep>,
 }
 
-/// The counts of a step.
+/// The counts of one step of a period.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LogStep {
-    /// The first Unix second of the step, a multiple of the step.
+    /// The Unix second at which the step begins, a multiple of the length of a step.
     pub at: u64,
     /// The number of queries.
     pub queries: u64,
-    /// The queries by outcome.
+    /// The number of queries by kind of outcome.
     pub outcomes: OutcomeCounts,
-    /// Half of the queries were answered within this many microseconds, rounded up to a power of
-    /// two; none without queries.
+    /// The time in microseconds within which half of the queries were answered, rounded up to a
+    /// power of two; null without queries.
     pub median_us: Option<u64>,
-    /// 99 of 100 queries were answered within this many microseconds, rounded like the median.
+    /// The time in microseconds within which 99 of 100 queries were answered, rounded up to a power
+    /// of two; null without queries.
     pub p99_us: Option<u64>,
 }

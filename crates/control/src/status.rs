@@ -16,95 +16,100 @@ use crate::zones::ZoneStatus;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ServerStatus {
-    /// The version.
+    /// The version of Avocet that runs.
     pub version: String,
-    /// The configuration file, if there is one.
+    /// The path of the configuration file; null if the server runs without one.
     pub configuration: Option<String>,
-    /// The addresses that it listens on.
+    /// The addresses on which the server listens for queries.
     pub listen: Vec<String>,
-    /// The way in which the server resolves names.
+    /// How the server resolves names to which no forwarding rule applies.
     pub mode: ResolverMode,
-    /// The Unix second of its start.
+    /// The Unix second at which the server started.
     pub started_at: u64,
-    /// Seconds since its start.
+    /// The number of seconds since the server started.
     pub uptime_secs: u64,
-    /// Whether every worker thread has completed a turn of its event loop recently.
+    /// Whether every worker thread has responded recently; false if a worker is stuck.
     pub healthy: bool,
-    /// Whether the server accepts queries; false while it shuts down.
+    /// Whether the server accepts queries; false while the server shuts down.
     pub serving: bool,
-    /// Queries since its start.
+    /// The numbers of queries since the start, by result.
     pub queries: QueryCounts,
-    /// Queries since its start by transport, of all transports.
+    /// The numbers of queries since the start, by transport. All transports are present, also those
+    /// without queries.
     #[serde(default)]
     pub transports: Vec<TransportQueries>,
-    /// The lists.
+    /// The state of each list.
     pub lists: Vec<ListStatus>,
-    /// The upstreams of forwarding rules.
+    /// The upstreams to which forwarding rules send queries.
     pub upstreams: Vec<UpstreamStatus>,
-    /// The upstreams that are queried for the encrypted servers that they designate.
+    /// The unencrypted upstreams that the server asks for encrypted servers (RFC 9462).
     #[serde(default)]
     pub discoveries: Vec<DiscoveryStatus>,
-    /// Queries to authoritative servers; none unless the server uses opportunistic encryption.
+    /// The numbers of queries to authoritative servers. Missing unless `encrypt-authoritative` is
+    /// on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorities: Option<AuthorityQueries>,
-    /// The hosted zones.
+    /// The state of each hosted zone.
     #[serde(default)]
     pub zones: Vec<ZoneStatus>,
-    /// The certificates that clients are shown.
+    /// The certificates that the server shows to clients.
     #[serde(default)]
     pub certificates: Vec<CertificateStatus>,
-    /// The target of Oblivious DNS over HTTPS; none if the server is no target.
+    /// The key for oblivious queries, if the server is a target of Oblivious DNS over HTTPS;
+    /// missing otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub odoh: Option<OdohStatus>,
-    /// The backup that the next start puts in place, if one waits.
+    /// The backup that the server restores at its next start; missing if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_restore: Option<WaitingRestore>,
-    /// Problems that the operator has to solve.
+    /// Warnings: problems that the operator has to solve.
     pub warnings: Vec<String>,
 }
 
 words! {
-    /// The way in which names without a forwarding rule are resolved.
+    /// How the server resolves names to which no forwarding rule applies.
     pub enum ResolverMode {
-        /// Upstreams resolve.
+        /// The server sends queries only to the upstreams of forwarding rules.
         Forward = "forward",
-        /// The server resolves, from the root.
+        /// The server itself resolves names, from the root down.
         Recurse = "recurse",
     }
 }
 
-/// The numbers of queries, by the stage that ended them.
+/// The numbers of queries since the start, by result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct QueryCounts {
     /// The number of all queries.
     pub all: u64,
-    /// Queries answered from a cache.
+    /// Queries that a cache answered, also with expired data.
     pub from_cache: u64,
-    /// Queries answered from local records or special names.
+    /// Queries that local records, hosted zones, pools or special names answered.
     pub local: u64,
-    /// Queries blocked, dropped or limited by the policy.
+    /// Queries that the policy blocked, dropped, refused by a rate limit, or truncated.
     pub blocked: u64,
-    /// Queries rewritten by the policy.
+    /// Queries that the policy answered with other data.
     pub rewritten: u64,
-    /// Queries that were resolved.
+    /// Queries that were resolved with queries to other servers.
     pub resolved: u64,
-    /// Queries that failed.
+    /// Queries for which resolution failed, failed recently, or did not begin because the server
+    /// was overloaded.
     pub failed: u64,
-    /// Queries refused because of the client's address.
+    /// Queries that were refused because the address of the client is not permitted.
     pub refused: u64,
 }
 
-/// The queries over a transport.
+/// The number of queries over one transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TransportQueries {
     /// The transport.
     pub transport: LogTransport,
-    /// The number of queries since the start.
+    /// The number of queries over this transport since the start.
     pub queries: u64,
 }
 
-/// The target of Oblivious DNS over HTTPS (RFC 9230).
+/// The key with which this server, as a target of Oblivious DNS over HTTPS, decrypts queries (RFC
+/// 9230).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct OdohStatus {
@@ -112,75 +117,79 @@ pub struct OdohStatus {
     pub key_id: String,
     /// The Unix second at which the key was created.
     pub created_at: u64,
-    /// The Unix second at which the next key replaces it. The server accepts the key for a day
-    /// after that.
+    /// The Unix second at which another key replaces this key. The server still accepts queries for
+    /// this key for one further day.
     pub next_at: u64,
 }
 
-/// An upstream of forwarding rules.
+/// The state of an upstream: a server to which forwarding rules send queries. Counts begin at the
+/// start of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct UpstreamStatus {
-    /// The address of the upstream.
+    /// The address and port of the upstream.
     pub address: SocketAddr,
-    /// The transport.
+    /// The transport of the queries to the upstream.
     pub transport: UpstreamTransport,
-    /// The host name in its certificate, if TLS must prove one.
+    /// The host name that the certificate of the upstream must have; null if none is required.
     pub name: Option<String>,
-    /// The reason why TLS fails, if it does.
+    /// The reason why TLS to the upstream fails; null if TLS works or is not used.
     pub tls_error: Option<String>,
     /// Number of queries to the upstream.
     pub queries: u64,
     /// Number of responses from the upstream.
     pub replies: u64,
-    /// Timeouts, network errors, and the RCODEs SERVFAIL and REFUSED.
+    /// The number of failures: timeouts, network errors, and responses with SERVFAIL or REFUSED.
     pub failures: u64,
-    /// The mean round-trip time in milliseconds, once there is a response.
+    /// The mean round-trip time of all responses in milliseconds; null before the first response.
     pub rtt_ms: Option<u64>,
-    /// Whether the upstream gets queries.
+    /// Whether the server sends queries to the upstream.
     pub state: UpstreamState,
 }
 
-/// Queries to authoritative servers with opportunistic encryption (RFC 9539), since the start.
+/// The numbers of queries to authoritative servers since the start, with opportunistic encryption
+/// (RFC 9539).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct AuthorityQueries {
-    /// All queries to authoritative servers.
+    /// The number of all queries to authoritative servers.
     pub queries: u64,
-    /// The queries that were sent over TLS.
+    /// The number of these queries that were sent over TLS.
     pub encrypted: u64,
-    /// Connections over TLS that answered.
+    /// The number of attempts to reach an authoritative server over TLS that succeeded.
     pub probes_answered: u64,
-    /// Connections over TLS that ended without an answer.
+    /// The number of attempts to reach an authoritative server over TLS that failed.
     pub probes_failed: u64,
 }
 
-/// An upstream that is queried for the encrypted servers that it designates (RFC 9462).
+/// An unencrypted upstream that the server asks for encrypted servers. The upstream designates
+/// these servers in its response (RFC 9462).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct DiscoveryStatus {
-    /// The address of the upstream.
+    /// The address and port of the unencrypted upstream.
     pub upstream: SocketAddr,
-    /// The designated server that gets the queries, such as `tls://192.0.2.1:853`; none if no such
-    /// server is in use.
+    /// The designated server that gets the queries now, such as `tls://192.0.2.1:853`; null if none
+    /// is in use.
     pub designated: Option<String>,
-    /// The reason why the designated server may get the queries.
+    /// The reason why the server trusts the designated server; null if no designated server is in
+    /// use.
     pub proof: Option<DiscoveryProof>,
-    /// The reason why no designated server is in use, or why the last attempt failed.
+    /// The reason why no designated server is in use, or why the last search for one failed.
     pub error: Option<String>,
-    /// Whether the upstream itself gets no queries.
+    /// Whether the unencrypted upstream itself gets no queries (`discover = "strict"`).
     pub strict: bool,
-    /// The Unix second of the next attempt.
+    /// The Unix second at which the server asks the upstream again.
     pub next_at: u64,
 }
 
 words! {
-    /// The reason why a designated server may get the queries of the upstream.
+    /// The reason why a designated server may get the queries instead of the upstream.
     pub enum DiscoveryProof {
         /// The certificate of the designated server contains the address of the upstream.
         Verified = "verified",
-        /// The designated server has the same address as the upstream; it has not proved its
-        /// identity.
+        /// The designated server has the same address as the upstream. Its certificate was not
+        /// checked.
         SameAddress = "same address",
     }
 }
@@ -188,27 +197,28 @@ words! {
 words! {
     /// The transport of queries to an upstream.
     pub enum UpstreamTransport {
-        /// TCP.
+        /// DNS over TCP.
         Tcp = "tcp",
-        /// TLS.
+        /// DNS over TLS.
         Tls = "tls",
-        /// HTTPS in HTTP/2.
+        /// DNS over HTTPS, in HTTP/2.
         Https = "https",
-        /// QUIC.
+        /// DNS over QUIC.
         Quic = "quic",
-        /// HTTPS in HTTP/3.
+        /// DNS over HTTPS, in HTTP/3.
         H3 = "h3",
-        /// UDP, and TCP for truncated responses.
+        /// DNS over UDP. After a truncated response, the server repeats the query over TCP.
         Udp = "udp",
     }
 }
 
 words! {
-    /// Whether an upstream gets queries.
+    /// Whether the server sends queries to an upstream.
     pub enum UpstreamState {
-        /// The upstream gets queries.
+        /// The server sends queries to the upstream.
         Asked = "asked",
-        /// The upstream gets only probes, because it failed in all workers.
+        /// Queries to the upstream failed in all workers, so the server sends only single queries
+        /// to test it.
         Avoided = "avoided after failures",
     }
 }

@@ -11,21 +11,23 @@ use crate::policy::RuleAction;
 use crate::trace::{AnswerRecord, TraceReport};
 use crate::words::words;
 
-/// A section of an explanation. A reply has the sections that apply, in this order.
+/// A section of an explanation of the answer that a client gets. A reply has the sections that
+/// apply, in the order of this list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "section", rename_all = "kebab-case")]
 pub enum WhySection {
-    /// A past decision.
+    /// The decision about a query in the past, from the query log.
     Past(PastDecision),
-    /// The decision of the policy.
+    /// The decision of the policy: rules, lists, pauses and grants.
     Policy(PolicyDecision),
-    /// The trace of a recent failure.
+    /// The trace of a recent failure to resolve the name.
     Failed(FailedTrace),
-    /// The cached failure.
+    /// The entry in the failure cache. Until it expires, the server does not try to resolve the
+    /// question again.
     FailureCache(CachedFailure),
-    /// The content of the RRset cache.
+    /// The data of the name in the RRset cache.
     Cache(CachedName),
-    /// The trace of a resolution for this request.
+    /// The trace of a resolution that the server made for this request.
     Resolved(ResolvedTrace),
     /// The response that the client gets.
     Answer(GivenAnswer),
@@ -33,56 +35,61 @@ pub enum WhySection {
 
 impl Part for WhySection {}
 
-/// The end of an explanation.
+/// The end of an explanation, without fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Explained {}
 
-/// The decision of the policy about a query and its answer.
+/// The decision of the policy about a query and the answer to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PolicyDecision {
-    /// The decision.
+    /// What the policy does with the query.
     pub verdict: PolicyVerdict,
     /// The rule or list that decided; empty if none did.
     pub why: String,
-    /// The client.
+    /// The properties of the client that the policy uses.
     pub client: ClientFacts,
-    /// The rule that decided.
+    /// The rule that decided; null if no rule decided.
     pub rule: Option<RuleFacts>,
-    /// Rules that matched and did not end the evaluation: log-only rules and rules that set a tag.
+    /// Rules that matched and do not decide: rules with `log-only`, and rules with the action
+    /// `ttl`, `rate-limit` or `tag`.
     pub noted: Vec<RuleFacts>,
-    /// The suspension of filtering, if filtering is suspended.
+    /// Whether a pause or a grant suspends filtering for this query; null if neither does.
     pub lifted: Option<Suspended>,
-    /// The Unix second until which the decision is valid; none if time does not change it.
+    /// The Unix second until which the decision is valid; null if the decision does not depend on
+    /// the time.
     pub valid_until: Option<u64>,
-    /// The end of validity in the time zone of the policy.
+    /// The time until which the decision is valid, in the time zone of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_until_local: Option<String>,
-    /// The countries of the addresses in the answer; none if no rule tests countries.
+    /// The countries of the addresses in the answer; null if no rule tests countries, or if the
+    /// answer is not known.
     pub countries: Option<Vec<String>>,
-    /// Each line of a list that matches.
+    /// All lines of lists that match the query or the answer, also lines that do not decide.
     pub lists: Vec<ListLine>,
-    /// The number of the configuration and lists in force, counted from 1 since the start. It is
-    /// not the number of a revision in the history of the configuration.
+    /// The number of the state of configuration and lists in force, counted from 1 since the start
+    /// of the server. This number is not the number of a revision in the history of the
+    /// configuration.
     pub revision: u32,
-    /// Whether a list would decide, but the name has a local record.
+    /// Whether a local record prevents a block: a list would decide, but local records take
+    /// precedence over lists.
     pub own_record: bool,
 }
 
 words! {
-    /// The decision of the policy about a query.
+    /// What the policy does with a query.
     pub enum PolicyVerdict {
         /// The policy does not change the response.
         Passes = "passes",
         /// The query is blocked.
         Blocked = "blocked",
-        /// The response is replaced.
+        /// The policy replaces the response by other data.
         Rewritten = "rewritten",
-        /// Other servers than usual resolve the name.
+        /// A rule sends the query to the servers that the rule names.
         Forwarded = "forwarded",
-        /// There is no response.
+        /// The policy drops the query: the client gets no response.
         Dropped = "dropped",
-        /// The response is truncated, so that the client uses TCP.
+        /// Over UDP, the client gets a truncated response, so that it repeats the query over TCP.
         Truncated = "truncated",
     }
 }
@@ -91,24 +98,26 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClientFacts {
-    /// The address.
+    /// The IP address of the client.
     pub address: String,
-    /// The `[[client]]`.
+    /// The name of the `[[client]]` table that matches the client; null if none does.
     pub client: Option<String>,
-    /// The name.
+    /// The name of the client: from the configuration, a lease or a PTR record. Null if the client
+    /// has no name.
     pub name: Option<String>,
-    /// The MAC addresses.
+    /// The MAC addresses of the device of the client; empty if they are not known.
     pub macs: Vec<String>,
-    /// The groups.
+    /// The groups to which the client belongs.
     pub groups: Vec<String>,
     /// The profile: a number that represents all properties of the client that the policy tests.
+    /// Clients with the same profile get the same decisions.
     pub profile: u16,
-    /// Groups that contain the client's address or network. They do not apply, because the client
-    /// has a `[[client]]` of its own with other groups.
+    /// Groups that contain the address or network of the client and do not apply. The reason is
+    /// that the client has a `[[client]]` of its own with other groups.
     pub left_groups: Vec<String>,
 }
 
-/// A rule.
+/// A rule of the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct RuleFacts {
@@ -123,65 +132,67 @@ pub struct RuleFacts {
 }
 
 words! {
-    /// The causes of a suspension of filtering.
+    /// The reason why filtering is suspended for a query.
     pub enum Suspended {
-        /// A pause.
+        /// A pause: all filtering is suspended for the client.
         Pause = "pause",
-        /// A grant.
+        /// A grant: filtering of this name is suspended.
         Grant = "grant",
     }
 }
 
-/// A line of a list that matches the name, an alias in its answer, or the answer.
+/// A line of a list that matches the queried name, an alias in the answer, or the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ListLine {
-    /// The list.
+    /// The name of the list; null if it is not known.
     pub list: Option<String>,
     /// The number of the line, from 1.
     pub line: u32,
-    /// The effect of the line.
+    /// What the line does.
     pub effect: ListEffect,
-    /// Whether the line takes precedence over allow lists; none for policy zones.
+    /// Whether the line has `$important` and takes precedence over allow lists; missing for
+    /// response policy zones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub important: Option<bool>,
-    /// The kind of trigger, for policy zones.
+    /// The kind of trigger, that is, what the line compares; only for response policy zones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<TriggerKind>,
-    /// The alias that the line matches.
+    /// The alias in the answer that the line matches; missing if the line matches the queried name
+    /// or an address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
-    /// Whether the list applies to this client.
+    /// Whether the list of the line applies to this client.
     pub in_force: bool,
-    /// Whether the line decides.
+    /// Whether this line decides about the query.
     pub decides: bool,
-    /// Whether the line would decide if no rule, pause or grant applied.
+    /// Whether this line would decide if no rule, pause or grant applied.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overruled: bool,
-    /// The text of the line.
+    /// The text of the line, possibly shortened; null if it cannot be read.
     pub text: Option<String>,
 }
 
 words! {
-    /// The effects of a line of a list.
+    /// What a line of a list does. The last seven are actions of response policy zones.
     pub enum ListEffect {
-        /// The line allows names.
+        /// Allow the name.
         Allow = "allow",
-        /// The line blocks names.
+        /// Block the name.
         Block = "block",
-        /// A policy zone: the name does not exist.
+        /// Answer that the name does not exist (NXDOMAIN).
         Nxdomain = "nxdomain",
-        /// A policy zone: the type does not exist.
+        /// Answer that the name has no data of the type (NODATA).
         Nodata = "nodata",
-        /// A policy zone: it allows.
+        /// Allow the answer, regardless of later policy zones.
         Passthru = "passthru",
-        /// A policy zone: no response.
+        /// Send no response.
         Drop = "drop",
-        /// A policy zone: a truncated response, so that the client uses TCP.
+        /// Send a truncated response over UDP, so that the client repeats the query over TCP.
         TcpOnly = "tcp-only",
-        /// A policy zone: an alias.
+        /// Answer with an alias to another name.
         Alias = "alias",
-        /// A policy zone: other records.
+        /// Answer with other records.
         LocalData = "local-data",
     }
 }
@@ -200,127 +211,130 @@ impl From<&Action> for ListEffect {
     }
 }
 
-/// The trace of a recent failure.
+/// The trace of a recent failure to resolve the name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct FailedTrace {
-    /// The trace.
+    /// The steps of the failed resolution.
     #[serde(flatten)]
     pub trace: TraceReport,
-    /// Seconds since the failure.
+    /// The number of seconds since the failure.
     pub secs_ago: u64,
 }
 
-/// The trace of a resolution for this request.
+/// The trace of a resolution that the server made for this request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResolvedTrace {
-    /// The trace.
+    /// The steps of the resolution.
     #[serde(flatten)]
     pub trace: TraceReport,
-    /// The records of the answer, if no other section contains them.
+    /// The records of the answer; missing if another section contains them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Vec<AnswerRecord>>,
 }
 
-/// A failure that the server does not retry for a while (RFC 9520).
+/// A cached failure: a question that the server could not resolve, and does not try again for a
+/// while (RFC 9520).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CachedFailure {
-    /// QNAME.
+    /// The name of the question (QNAME).
     pub name: String,
-    /// The extended error.
+    /// The code of the extended error that clients get (RFC 8914).
     pub ede: u16,
-    /// The meaning of the failure.
+    /// The meaning of the extended error.
     pub text: String,
 }
 
-/// The data of the RRset cache for a name.
+/// The data of a name in the RRset cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CachedName {
-    /// The name.
+    /// The name that was looked up.
     pub name: String,
     /// The entries of the name, and the delegations, DS and DNAME records above the name.
     pub rrsets: Vec<CacheEntry>,
 }
 
-/// The cached data of a name.
+/// The data of a name in the caches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CacheLook {
-    /// The data of the RRset cache: the entries of the name, and the delegations, DS and DNAME
+    /// The data in the RRset cache: the entries of the name, and the delegations, DS and DNAME
     /// records above the name.
     #[serde(flatten)]
     pub cached: CachedName,
-    /// The cached failure of the question.
+    /// The failure in the failure cache for the question; null if there is none.
     pub failure: Option<CachedFailure>,
 }
 
-/// The response that a client gets.
+/// The response that the client gets, and the part of the server that produces it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GivenAnswer {
-    /// QNAME.
+    /// The queried name (QNAME).
     pub name: String,
-    /// QTYPE.
+    /// The queried type (QTYPE).
     #[serde(rename = "type")]
     pub rtype: String,
     /// The address of the client.
     pub client: String,
-    /// The stage that ended the query.
+    /// The stage of processing that ended the query, such as a cache.
     pub from: QueryStage,
-    /// The hosted zone with the name. If only some clients see the zone, a slash and its view
-    /// follow.
+    /// The hosted zone that answered; missing if none did. If only some clients see the zone, a
+    /// slash and the first item of its view follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// The decision that the server records for the query.
+    /// The decision that the server records for the query; null if it recorded none.
     pub decision: Option<RecordedDecision>,
-    /// The response; none if the server sends none.
+    /// The response; null if the client gets no response.
     #[serde(flatten)]
     pub reply: Option<GivenReply>,
 }
 
-/// A response.
+/// The response to a query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct GivenReply {
-    /// RCODE.
+    /// The RCODE of the response.
     pub rcode: String,
-    /// The flag TC.
+    /// Whether the response is truncated (flag TC).
     pub truncated: bool,
-    /// The records.
+    /// The records of the response; null if they cannot be read.
     pub answer: Option<Vec<AnswerRecord>>,
-    /// The extended error.
+    /// The code of the extended error in the response (RFC 8914); missing if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ede: Option<u16>,
-    /// The text of the extended error.
+    /// The text of the extended error; missing if there is no extended error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ede_text: Option<String>,
 }
 
-/// The decision that the server records for a query.
+/// The decision that the server records for a query, as in the query log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedDecision {
-    /// The stage.
+    /// The stage of processing that ended the query.
     pub stage: QueryStage,
-    /// The use of the caches.
+    /// Whether the caches had an answer.
     pub cache: CacheUse,
-    /// The result of validation.
+    /// The result of DNSSEC validation of the answer.
     pub validated: ValidationState,
-    /// The rule or list that decided.
+    /// The rule or list that decided; null if none did.
     pub by: Option<String>,
-    /// The profile of the client: a number for all its properties that the policy tests.
+    /// The profile: a number that represents all properties of the client that the policy tests.
     pub profile: u16,
-    /// The number of the configuration and lists in force, counted from 1 since the start. It is
-    /// not the number of a revision in the history of the configuration.
+    /// The number of the state of configuration and lists in force, counted from 1 since the start
+    /// of the server. This number is not the number of a revision in the history of the
+    /// configuration.
     pub revision: u32,
 }
 
 words! {
-    /// The stage that ended a query.
+    /// The stage of processing that ended a query. The server passes each query through several
+    /// stages.
     pub enum QueryStage {
-        /// The query got FORMERR, NOTIMP or BADVERS, or has a question that is never answered with
-        /// data.
+        /// The query is malformed or of a kind that the server does not implement, or has a type
+        /// that is never answered with data. The client got an error.
         Malformed = "malformed",
-        /// The client's address is not allowed.
+        /// The address of the client is not permitted.
         Refused = "refused",
-        /// The message is not a query, or is too short to answer: there is no response.
+        /// The message is not a query, or is too short to answer. There was no response.
         Ignored = "ignored",
         /// The packet cache answered the query.
         PacketHit = "packet-hit",
@@ -328,41 +342,43 @@ words! {
         Stale = "stale",
         /// Local records answered the query.
         Local = "local",
-        /// Special names answered the query.
+        /// The name is in a local zone or a special-use name, such as `localhost`.
         Special = "special",
-        /// The query is of class CH, for information about the server.
+        /// The query was for information about the server (class CH).
         Chaos = "chaos",
         /// The RRset cache answered the query.
         RrsetHit = "rrset-hit",
-        /// The query was resolved.
+        /// Other servers answered the query.
         Resolved = "resolved",
-        /// Resolution was tried, and failed.
+        /// The server tried to resolve the query, and failed.
         Failed = "failed",
-        /// A cached failure ended the query (RFC 9520).
+        /// Resolution failed recently, and the server did not try again (RFC 9520).
         FailureHit = "failure-hit",
-        /// RD is not set, and the caches do not have the answer.
+        /// The query did not ask for recursion (RD), and the caches do not have the answer.
         NotRecursive = "not-recursive",
-        /// Too many queries were in flight.
+        /// The server rejected the query, because too many queries were being resolved.
         Shed = "shed",
-        /// A list or rule blocked the query.
+        /// A list, a rule or a protection of the server blocked the query.
         Blocked = "blocked",
-        /// A rule answered with other records.
+        /// A rule or list answered with other data.
         Rewritten = "rewritten",
-        /// A rule limited the rate or truncated the response.
+        /// A rate limit of a rule applied, or a rule or a response policy zone truncated the
+        /// response.
         Limited = "limited",
-        /// A rule dropped the query.
+        /// A rule or a response policy zone dropped the query: there was no response.
         Dropped = "dropped",
         /// A hosted zone answered the query.
         Hosted = "hosted",
-        /// A pool answered the query: its addresses depend on the health of its hosts.
+        /// A pool answered the query. The addresses in the answer depend on the health of the
+        /// hosts.
         Pool = "pool",
     }
 }
 
 words! {
-    /// The use of the caches for a query.
+    /// Whether the caches had an answer to a query.
     pub enum CacheUse {
-        /// An earlier stage ended the query.
+        /// The query was not looked up in the caches, because an earlier stage ended it.
         NotAsked = "not-asked",
         /// The caches had the answer.
         Hit = "hit",
@@ -374,13 +390,13 @@ words! {
 }
 
 words! {
-    /// The results of validation of an answer.
+    /// The result of DNSSEC validation of an answer.
     pub enum ValidationState {
-        /// The answer is insecure, or was not validated.
+        /// The answer is not signed, or was not validated.
         Unknown = "unknown",
-        /// All records of the answer are secure.
+        /// Validation of all records of the answer succeeded.
         Secure = "secure",
-        /// The answer is bogus: the client gets an error.
+        /// Validation of the answer failed. The client gets an error.
         Bogus = "bogus",
     }
 }

@@ -11,91 +11,96 @@ pub const MAX_SHOWN_RECORDS: usize = 1000;
 /// Maximum number of changes on a page of the history.
 pub const MAX_HISTORY: u32 = 100;
 
-/// A request to change records of a hosted zone: all edits or none.
+/// A request to change records of a hosted zone. The server makes all edits or none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ZoneEdit {
-    /// The zone.
+    /// The name of the zone.
     pub name: String,
-    /// An item of the zone's view, if only some clients see the zone.
+    /// An item in `view` of the zone, such as the name of a group. Without this field, the request
+    /// is about the zone without a view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
-    /// The serial that must be in force; without it, any serial is accepted.
+    /// The serial that must be in force. If the zone has another serial, the server refuses the
+    /// edits. Without this field, any serial may be in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<u32>,
-    /// Whether to only check the edits and report the difference.
+    /// Whether the server only checks the edits and reports the difference, without a change of the
+    /// zone.
     #[serde(default)]
     pub dry_run: bool,
-    /// The edits, in their order; at most 4096 records.
+    /// The edits, in order. All edits together may have at most 4096 records.
     pub edits: Vec<RecordEdit>,
 }
 
 words! {
-    /// The effect of an edit on an RRset.
+    /// What an edit does with an RRset.
     pub enum EditAction {
-        /// The RRset has exactly these records.
+        /// Replace all records of the RRset by the records in `data`.
         Replace = "replace",
-        /// The RRset keeps its records and gets these records.
+        /// Add the records in `data` to the RRset.
         Add = "add",
-        /// The RRset does not have these records. Without data, the whole RRset is removed.
+        /// Remove the records in `data` from the RRset. Without `data`, remove the whole RRset.
         Remove = "remove",
     }
 }
 
-/// An edit of an RRset: the records of one name and type.
+/// A change of one RRset: all records of one name and type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RecordEdit {
-    /// The effect of this edit.
+    /// What the edit does with the RRset.
     pub action: EditAction,
-    /// The owner, which may be relative to the zone; `@` is the zone itself.
+    /// The owner of the records: a name relative to the zone, or a name that ends with the name of
+    /// the zone. `@` is the zone itself.
     pub owner: String,
-    /// The type. Without it, all records of the owner are removed.
+    /// The type of the records. Only `remove` permits an edit without a type: it removes all
+    /// records of the owner.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub rtype: Option<String>,
-    /// The TTL of the RRset in seconds. Without it, the RRset keeps its TTL, and a new RRset has
-    /// the TTL of the SOA record.
+    /// The TTL of the RRset in seconds. Without this field, an existing RRset keeps its TTL, and a
+    /// new RRset gets the TTL of the SOA record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u32>,
-    /// The data of each record, as in a master file. Names are relative to the zone unless they end
-    /// with a dot.
+    /// The data of each record, as in a master file. Names in the data are relative to the zone
+    /// unless they end with a dot.
     #[serde(default)]
     pub data: Vec<String>,
 }
 
-/// The difference between two versions of a zone.
+/// The records that differ between two versions of a zone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ZoneDifference {
-    /// The records that were removed, the first 1000.
+    /// The removed records, at most the first 1000.
     pub removed: Vec<ZoneRecord>,
-    /// The records that were added, the first 1000.
+    /// The added records, at most the first 1000.
     pub added: Vec<ZoneRecord>,
-    /// The number of all records that were removed. The SOA record counts only if more than its
-    /// serial changes.
+    /// The number of all removed records. The SOA record counts only if more than its serial
+    /// changes.
     pub removed_count: u32,
-    /// The number of all records that were added.
+    /// The number of all added records. The SOA record counts only if more than its serial changes.
     pub added_count: u32,
 }
 
-/// The result of edits.
+/// The reply to a request that changes records of a zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ZoneEdited {
-    /// The zone.
+    /// The name of the zone.
     pub name: String,
-    /// The serial in force, which a further request can name.
+    /// The serial in force now. The next request can require this serial.
     pub serial: u32,
     /// Whether the edits are in force. They are not after a dry run, or if they change nothing.
     pub published: bool,
-    /// The difference that the edits make.
+    /// The records that the edits remove and add.
     pub difference: ZoneDifference,
-    /// The master file that loses its comments when the server writes the zone into it. The server
-    /// keeps a copy with the comments under the ending `.before-updates`. None if the server itself
-    /// wrote the file.
+    /// The path of the master file, if the server must write it again as a whole, so that its
+    /// comments are lost. The server then keeps the previous file with the ending
+    /// `.before-updates`. Null if comments stay.
     pub rewrites: Option<String>,
-    /// The reason why the new version is not in force. It is on disk, and comes into force once it
-    /// can be signed.
+    /// The reason why the changed version is not in force yet: the server cannot sign it. The
+    /// version is on the disk, and comes into force when the server can sign it. Null otherwise.
     pub error: Option<String>,
 }
 
@@ -103,34 +108,35 @@ pub struct ZoneEdited {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneHistory {
-    /// The zone.
+    /// The name of the zone.
     pub name: String,
-    /// An item of the zone's view, if only some clients see the zone.
+    /// An item in `view` of the zone, such as the name of a group. Without this field, the request
+    /// is about the zone without a view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
-    /// Maximum number of changes, 1 to 100; 20 without it.
+    /// The maximum number of changes in the reply, from 1 to 100; 20 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
 
-/// The latest changes of a hosted zone, without the signatures that the server makes.
+/// The latest changes of a hosted zone. They do not show the signatures that this server makes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ZoneChanges {
-    /// The zone.
+    /// The name of the zone.
     pub name: String,
-    /// The number of changes that the server keeps.
+    /// The number of changes that the server keeps now.
     pub kept: u32,
     /// The changes, the latest first.
     pub changes: Vec<ZoneStep>,
 }
 
-/// A step from one version of a zone to the next.
+/// A change of a zone: the difference between one version and the next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ZoneStep {
-    /// The serial before the update.
+    /// The serial before the change.
     pub from: u32,
-    /// The serial after the update. A signed zone may have a higher serial in its answers.
+    /// The serial after the change. If the server signs the zone, answers may have a higher serial.
     pub to: u32,
-    /// The records that the update changed.
+    /// The records that the change removed and added.
     pub difference: ZoneDifference,
 }

@@ -3,80 +3,87 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A request for the keys of a zone that the server signs.
+/// A request for the keys with which the server signs a zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneKeys {
-    /// The zone.
+    /// The name of the zone.
     pub name: String,
-    /// An item of the zone's view, if only some clients see the zone.
+    /// An item in `view` of the zone, such as the name of a group. Without this field, the request
+    /// is about the zone without a view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
 }
 
-/// A request to sign a zone at once. Signatures that are not due for renewal are kept.
+/// A request to sign a zone at once. The server keeps signatures that it need not renew yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ZoneSign {
-    /// The zone.
+    /// The name of the zone.
     pub name: String,
-    /// An item of the zone's view, if only some clients see the zone.
+    /// An item in `view` of the zone, such as the name of a group. Without this field, the request
+    /// is about the zone without a view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
-    /// The role of a key whose replacement begins: "csk", "ksk" or "zsk".
+    /// The role of a key to replace: `csk`, `ksk` or `zsk`. Without this field, the server replaces
+    /// no key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roll: Option<String>,
-    /// The tag of the only key that has a DS record in the parent zone, for zones with a parent
-    /// that this server cannot query.
+    /// The tag of a key. The sender confirms that the parent zone has the DS record of this key and
+    /// of no other key. This field is for zones with a parent that this server cannot query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ds_published: Option<u16>,
 }
 
-/// The keys of a zone that the server signs.
+/// The keys with which the server signs a zone, and the state of the signatures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ZoneKeysReport {
-    /// The zone.
+    /// The name of the zone.
     pub name: String,
-    /// The signing policy.
+    /// The name of the signing policy of the zone.
     pub policy: String,
     /// The keys, in the order in which they were made.
     pub keys: Vec<ZoneKey>,
-    /// The data of the DS records that the parent zone should have, which CDS records announce.
-    /// Empty until all caches have the signatures of the first keys.
+    /// The data of the DS records that the parent zone should have. CDS records of the zone request
+    /// the same. Empty while caches may still hold the zone without signatures of its first keys.
     pub ds: Vec<String>,
-    /// The tag of the key whose DS record the server waits for.
+    /// The tag of the key with the DS record that the parent must publish next; null if the server
+    /// waits for none.
     pub awaited_ds: Option<u16>,
-    /// Whether the server has waited for the DS record for longer than the policy permits.
+    /// Whether the parent has taken longer to publish this DS record than `parent-patience-days`
+    /// permits.
     pub overdue: bool,
-    /// The Unix second at which the first signature ends.
+    /// The Unix second at which the first signature of the zone expires.
     pub signatures_end: Option<u64>,
-    /// The Unix second at which signatures are renewed or a key changes its state.
+    /// The Unix second at which the server next renews signatures or changes the state of a key.
     pub next_event: Option<u64>,
-    /// Signatures that were made since the start.
+    /// The number of signatures that the server made for the zone since the start.
     pub made: u64,
-    /// The reason why the last version is not in force, if it is held back.
+    /// The reason why the last version of the zone is not in force; null if it is in force.
     pub error: Option<String>,
 }
 
-/// A key of a zone.
+/// A key with which the server signs a zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ZoneKey {
     /// The tag of the key.
     pub tag: u16,
-    /// The mnemonic of its algorithm.
+    /// The name of the algorithm of the key, such as `ECDSAP256SHA256`.
     pub algorithm: String,
-    /// The role of the key: csk, ksk or zsk.
+    /// The role of the key. `csk` signs everything, `ksk` signs the keys, and `zsk` signs all other
+    /// records.
     pub role: String,
     /// The state of the key: prepared, published, submitted, confirmed, active, retired or leaving.
+    /// The manual page on signed zones explains the states.
     pub state: String,
-    /// The Unix second since which it is in this state.
+    /// The Unix second at which the key reached this state.
     pub since: u64,
-    /// The Unix second in which it was made.
+    /// The Unix second at which the key was made.
     pub created: u64,
-    /// The data of its DNSKEY record.
+    /// The data of the DNSKEY record of the key.
     pub dnskey: String,
-    /// The data of its DS record; none for a ZSK.
+    /// The data of the DS record of the key; null for a `zsk`, which has none.
     pub ds: Option<String>,
 }

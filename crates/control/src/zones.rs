@@ -15,70 +15,74 @@ pub const MAX_ZONE_PAGE: u32 = 1000;
 /// Maximum number of records of one change.
 pub const MAX_EDITED_RECORDS: usize = 4096;
 
-/// A request for the state of the hosted zones.
+/// A request for the state of hosted zones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ZonesStatus {
-    /// The zone; all zones without it.
+    /// The name of the zone; all zones if the field is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// An item of the zone's view, if only some clients see the zone.
+    /// An item in `view` of the zone, such as the name of a group. With `name` and without this
+    /// field, the request is about the zone without a view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
 }
 
-/// A request for a page of the records of a zone.
+/// A request for a page of the records of a hosted zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneRecords {
-    /// The zone.
+    /// The name of the zone.
     pub name: String,
-    /// An item of the zone's view, if only some clients see the zone.
+    /// An item in `view` of the zone, such as the name of a group. Without this field, the request
+    /// is about the zone without a view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
-    /// A name, which may be relative to the zone. With it, the page has only the records of this
-    /// name.
+    /// An owner: a name relative to the zone, or a name that ends with the name of the zone. With
+    /// this field, the page has only the records of this owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// A type. With it, the page has only the records of this type.
+    /// A type. With this field, the page has only records of this type.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub rtype: Option<String>,
-    /// A text. With it, the page has only records of names that contain this text. A page may then
-    /// have no records although there is a next page.
+    /// A text. With this field, the page has only records with this text in the owner. The page may
+    /// then have no records although there is a next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contains: Option<String>,
-    /// Whether to read the records that can be changed, without those that this server adds by
-    /// signing. They include a version that is held back.
+    /// Whether to read the zone without the records that this server adds by signing. The page then
+    /// shows the last version, even if it is not in force because it could not be signed.
     #[serde(default)]
     pub unsigned: bool,
-    /// The `next` of the page before.
+    /// The place at which the page begins: the value of `next` in the previous reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// Maximum number of records, 1 to 1000; 100 without it. The page ends with a whole RRset, so
-    /// it may have more records.
+    /// The maximum number of records, from 1 to 1000; 100 by default. The page may have more
+    /// records, because it never divides an RRset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
 
-/// A request to read the file of a zone at once, even if it has not changed.
+/// A request to read the file of a zone at once, even if the file has not changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneReload {
-    /// The zone; all zones without it.
+    /// The name of the zone; all zones if the field is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// An item of the zone's view, if only some clients see the zone.
+    /// An item in `view` of the zone, such as the name of a group. With `name` and without this
+    /// field, the request is about the zone without a view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
 }
 
-/// A request for a zone as a master file.
+/// A request for a hosted zone as the text of a master file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneExport {
-    /// The zone.
+    /// The name of the zone.
     pub name: String,
-    /// An item of the zone's view, if only some clients see the zone.
+    /// An item in `view` of the zone, such as the name of a group. Without this field, the request
+    /// is about the zone without a view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
 }
@@ -86,54 +90,59 @@ pub struct ZoneExport {
 /// The state of hosted zones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ZonesReport {
-    /// The zones, by name.
+    /// The zones, in the order of their names.
     pub zones: Vec<ZoneStatus>,
 }
 
-/// A hosted zone.
+/// The state of a hosted zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ZoneStatus {
     /// The name of the hosted zone.
     pub name: String,
-    /// The clients that see the zone: groups, networks and listeners. Empty for all clients that
-    /// see no other zone with this name.
+    /// The clients that see the zone: groups, networks and listeners. If the list is empty, all
+    /// clients see the zone, except those that see another zone with this name.
     pub view: Vec<String>,
-    /// The file of the hosted zone.
+    /// The path of the file of the zone.
     pub file: String,
-    /// The state of the zone: whether it is served.
+    /// Whether the server serves the zone, and whether the last reading of its file found errors.
     pub state: ZoneState,
-    /// The serial in force.
+    /// The serial in force; null if no version is in force.
     pub serial: Option<u32>,
-    /// The number of its records.
+    /// The number of records of the zone.
     pub records: u32,
-    /// The number of its names, including empty non-terminals.
+    /// The number of names of the zone, including empty non-terminals.
     pub names: u32,
-    /// Number of octets in memory.
+    /// The memory that the zone uses, in octets.
     pub octets: usize,
-    /// Whether the zone has signatures.
+    /// Whether the zone has DNSSEC signatures.
     pub signed: bool,
-    /// The Unix second at which the version in force was read.
+    /// The Unix second at which the server read the version in force; null if no version is in
+    /// force.
     pub loaded_at: Option<u64>,
-    /// The number of times since the start that the server read the file and found errors.
+    /// The number of readings since the start in which the server found errors.
     pub failures: u64,
-    /// The first error of the last reading.
+    /// The first error of the last reading; null if there was none.
     pub error: Option<String>,
-    /// The format of its file: "file" for a master file, or that of its provider.
+    /// The source of the records, as in `provider` of `[[zone]]`: `file` for a master file.
     pub provider: String,
-    /// The relation to catalogs (RFC 9432) of the hosted zone, if it has one.
+    /// The relation of the zone to catalogs (RFC 9432); null if it has none. A catalog is a zone
+    /// that lists other zones.
     pub catalog: Option<ZoneCatalog>,
-    /// The servers that it is transferred from; empty if this server is the primary.
+    /// The servers from which the zone is transferred; empty if there are none.
     pub primaries: Vec<String>,
-    /// The URL from which its records are fetched, with the provider "http" or "postgres".
+    /// The URL from which the records are fetched; null unless the provider is `http` or
+    /// `postgres`.
     pub url: Option<String>,
-    /// The transfers of the hosted zone, if it has primaries, or the requests to its URL.
+    /// The checks and transfers of a zone with primaries, or the requests to `url`; null for other
+    /// zones.
     pub transfers: Option<ZoneTransfers>,
-    /// With the provider "postgres": whether notifications of its database arrive.
+    /// Whether the database announces changes of the zone; null unless the provider is `postgres`.
     pub notifications: Option<ZoneNotifications>,
-    /// The earliest serial from which other servers can get the changes alone (IXFR).
+    /// The earliest serial from which other servers can get the changes alone (IXFR); null if there
+    /// are no such changes.
     pub changes_since: Option<u32>,
-    /// The servers that get NOTIFY.
+    /// The servers to which this server sends NOTIFY after each change of the zone.
     pub notify: Vec<ZoneNotify>,
 }
 
@@ -141,35 +150,37 @@ pub struct ZoneStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ZoneNotifications {
-    /// Whether notifications arrive.
+    /// Whether announcements of the database arrive.
     pub listening: bool,
-    /// The reason why notifications do not arrive; none while the first connection is being made.
+    /// The reason why no announcements arrive; null if they arrive, or while the first connection
+    /// is being made.
     pub error: Option<String>,
 }
 
-/// The relation of a zone to catalogs (RFC 9432).
+/// The relation of a zone to catalogs (RFC 9432). A catalog is a zone that lists other zones, its
+/// members.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ZoneCatalog {
-    /// The role of the zone in catalogs.
+    /// The role of the zone: a catalog, or a zone that a catalog lists.
     pub role: CatalogPart,
-    /// The catalog that lists the zone, if the zone is not a catalog itself.
+    /// The catalog that lists the zone; null if the zone is a catalog.
     pub name: Option<String>,
-    /// The groups of the zone in the catalog.
+    /// The groups that the catalog states for the zone.
     pub groups: Vec<String>,
-    /// The number of its members, if it is a catalog.
+    /// The number of zones that this catalog lists; null if the zone is not a catalog.
     pub members: Option<u64>,
-    /// The reason why the version in force is not used as a catalog. The members remain those of
-    /// the version before.
+    /// The reason why the version in force cannot be used as a catalog; null if it can. The members
+    /// stay those of the previous version.
     pub error: Option<String>,
-    /// Members that are not served, each with the reason; at most 16.
+    /// Members that the server does not serve, each with the reason; at most 16.
     pub refused: Vec<String>,
-    /// The move of the zone from one catalog of this server to another, while it is in progress.
+    /// The move of the zone from one catalog of this server to another; missing if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving: Option<CatalogMove>,
 }
 
-/// A move of a zone from one catalog of this server to another.
+/// A move of a zone from one catalog of this server to another. A move takes about a day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct CatalogMove {
@@ -177,18 +188,18 @@ pub struct CatalogMove {
     pub from: String,
     /// The catalog to which the zone moves.
     pub to: String,
-    /// The step of the move.
+    /// The present step of the move.
     pub step: CatalogMoveStep,
-    /// The Unix second at which the step began.
+    /// The Unix second at which the present step began.
     pub since: u64,
-    /// The Unix second at which the next step begins at the earliest.
+    /// The Unix second at which the next step can begin.
     pub next_at: u64,
 }
 
 words! {
-    /// The steps of a move between catalogs.
+    /// A step of a move of a zone from one catalog to another.
     pub enum CatalogMoveStep {
-        /// The first catalog announces the move.
+        /// The old catalog announces the move. Only the old catalog lists the zone.
         Announced = "announced",
         /// Both catalogs list the zone.
         ListedTwice = "listed-twice",
@@ -196,11 +207,11 @@ words! {
 }
 
 words! {
-    /// The roles of a zone in catalogs.
+    /// The role of a zone: a catalog, or a zone that a catalog lists.
     pub enum CatalogPart {
-        /// A catalog of another server.
+        /// A catalog of another server. This server also serves the zones that the catalog lists.
         Consumer = "consumer",
-        /// A catalog that this server writes.
+        /// A catalog that this server writes from `member-of` of its zones.
         Producer = "producer",
         /// A zone that a catalog of this server lists.
         Listed = "listed",
@@ -209,96 +220,98 @@ words! {
     }
 }
 
-/// A server that gets NOTIFY of a zone.
+/// A server to which this server sends NOTIFY after each change of a zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ZoneNotify {
-    /// The address of the server with the port.
+    /// The address and port of the notified server.
     pub server: String,
-    /// The latest serial that it was sent.
+    /// The latest serial for which this server sent NOTIFY.
     pub serial: u32,
-    /// Whether the server has acknowledged this serial.
+    /// Whether the notified server has acknowledged this serial.
     pub acknowledged: bool,
-    /// The number of messages about this serial.
+    /// The number of messages about this serial, at most eight.
     pub tries: u32,
-    /// The error of the last message.
+    /// The error of the last message; null if there was none.
     pub error: Option<String>,
 }
 
-/// The transfers of a zone from its primaries.
+/// The checks and transfers of a zone from its primaries, or the requests to its URL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ZoneTransfers {
-    /// The Unix second of the last check in which a primary answered.
+    /// The Unix second of the last check to which a primary responded; null if there was none.
     pub checked_at: Option<u64>,
-    /// The Unix second of the next check; none while a check is in progress.
+    /// The Unix second of the next check; null while a check is in progress.
     pub next_check: Option<u64>,
-    /// The Unix second at which the zone expires and is no longer served.
+    /// The Unix second at which the zone expires if no primary confirms it. After that, its names
+    /// get SERVFAIL.
     pub expires: Option<u64>,
-    /// Versions that were transferred since the start.
+    /// The number of versions that were transferred since the start.
     pub transferred: u64,
-    /// Checks without a usable primary since the start.
+    /// The number of checks since the start in which no primary was usable.
     pub failures: u64,
-    /// The errors of the last check.
+    /// The errors of the last check; null if there were none.
     pub error: Option<String>,
 }
 
 words! {
-    /// Whether a zone is served.
+    /// Whether the server serves a zone, and whether the last reading of its file found errors.
     pub enum ZoneState {
-        /// The version of the last reading is served.
+        /// The last reading found no errors, and this version is served.
         Served = "served",
-        /// The last reading found errors, and the server still serves the version before.
+        /// The last reading found errors. The server still serves the previous version.
         OutOfDate = "out-of-date",
-        /// No version could be read: the names of the zone get SERVFAIL.
+        /// The server could read no version. Names of the zone get SERVFAIL.
         Failed = "failed",
     }
 }
 
-/// A page of the records of a zone.
+/// A page of the records of a hosted zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ZonePage {
-    /// The zone.
+    /// The name of the zone.
     pub name: String,
-    /// The serial of the version that the page is from: the one in force, or the one that is held
-    /// back. It may differ between pages.
+    /// The serial of the version from which the page is. If the zone changes between two pages,
+    /// they have different serials.
     pub serial: u32,
-    /// The records, by name in canonical order and by type, with signatures after the records that
-    /// they sign.
+    /// The records in the canonical order of the names, and by type. Signatures follow the records
+    /// that they sign.
     pub records: Vec<ZoneRecord>,
-    /// The position at which the next page begins, if there is one.
+    /// The place at which the next page begins, for `after` in the next request; null if there is
+    /// no further page.
     pub next: Option<String>,
 }
 
-/// A record of a zone.
+/// A record of a hosted zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ZoneRecord {
-    /// The owner.
+    /// The owner of the record.
     pub name: String,
-    /// The TTL in seconds.
+    /// The TTL of the record in seconds.
     pub ttl: u32,
-    /// The type.
+    /// The type of the record.
     #[serde(rename = "type")]
     pub rtype: String,
-    /// The data, as in a master file.
+    /// The data of the record, as in a master file.
     pub data: String,
 }
 
-/// A part of a zone as a master file.
+/// A part of the text of a zone as a master file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ZoneText {
-    /// Whole lines of text, without the end of the last line.
+    /// One or more whole lines, without the end of the last line.
     pub text: String,
 }
 
 impl Part for ZoneText {}
 
-/// The end of a zone as a master file.
+/// The last line of a reply with a zone as a master file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ZoneExported {
-    /// The serial.
+    /// The serial of the zone.
     pub serial: u32,
-    /// The number of records.
+    /// The number of records in the text.
     pub records: u32,
 }
 

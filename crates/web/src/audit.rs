@@ -30,20 +30,20 @@ pub(crate) const MAX_ENTRIES: usize = 1000;
 const SECRET_FIELDS: [&str; 8] =
     ["password", "next-password", "code", "token", "link", "value", "settings", "text"];
 
-/// An entry of the audit log.
+/// An entry of the audit log, which records log-ins, changes, backups and restores.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditEntry {
     /// The time of the entry, in Unix seconds.
     pub at: u64,
-    /// The user or token, or the account at the control socket. Empty for a client that is not
-    /// logged in.
+    /// The user or token that sent the request, or the account at the control socket. Empty for a
+    /// client that is not logged in.
     pub who: String,
-    /// The kind of access: `session`, `token`, `socket`, `start` (the start of the server) or
-    /// `none`.
+    /// The kind of access: `session`, `token`, `socket` (the control socket), `start` (the start of
+    /// the server) or `none`.
     pub by: String,
-    /// The address of the client; empty for the control socket.
+    /// The address from which the request came; empty for the control socket.
     pub from: String,
-    /// The command of the control socket, or the method and path of a request.
+    /// The name of the request at the control socket, or the method and path of the HTTP request.
     pub what: String,
     /// The fields of the request without secrets.
     #[serde(default, skip_serializing_if = "Map::is_empty")]

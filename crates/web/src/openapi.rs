@@ -188,7 +188,7 @@ fn operation(route: &Route, schemas: &RouteSchemas, fields: &[Field]) -> Value {
     let verb = route.verb.method().as_str().to_ascii_lowercase();
     let (status, description) = match route.does {
         Does::Own(OwnCall::ProviderBegin) => ("303", "The browser goes to the provider"),
-        _ => ("200", "Done"),
+        _ => ("200", "The request succeeded"),
     };
     let mut operation = json!({
         "operationId": format!("{verb}-{words}"),
@@ -206,7 +206,7 @@ fn operation(route: &Route, schemas: &RouteSchemas, fields: &[Field]) -> Value {
     });
     let mut parameters: Vec<Value> = Vec::new();
     if let Does::Upload(_) = route.does {
-        let line = json!({ "type": "string", "description": "The file, unchanged" });
+        let line = json!({ "type": "string", "description": "The content of the file, unchanged" });
         operation["requestBody"] =
             json!({ "required": true, "content": { upload::MEDIA: { "schema": line } } });
     } else if route.verb.has_body() {
@@ -218,11 +218,11 @@ fn operation(route: &Route, schemas: &RouteSchemas, fields: &[Field]) -> Value {
         parameters.extend(fields.iter().map(query_parameter));
     }
     if route.guards.is_some() {
-        let text = "The ETag of the resource that it changes";
+        let text = "The ETag of the resource: if the resource has changed, the request fails";
         parameters.push(header_parameter("If-Match", text, json!({ "type": "string" })));
     }
     if route.verb == Verb::Post && matches!(route.does, Does::Call(..) | Does::Entries(_)) {
-        let text = "A repetition with the same key gets the first reply, for ten minutes";
+        let text = "For ten minutes, a repeated request with this key gets the first reply";
         let key = json!({ "type": "string", "minLength": 1, "maxLength": MAX_KEY });
         parameters.push(header_parameter("Idempotency-Key", text, key));
     }

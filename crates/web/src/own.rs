@@ -21,41 +21,42 @@ use crate::oidc::{BegunFlow, Flow, FlowReturn, OidcFault, ProviderRequest};
 use crate::problem::{INTERNAL, MALFORMED, NOT_LOCAL, Problem, UNAUTHENTICATED};
 use crate::route::OwnCall;
 
-/// The first user.
+/// A request to add the first user, who becomes admin.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetUp {
-    /// The part of the set-up link after `#`.
+    /// The part of the set-up link after `#`. The server writes this link to its log when it starts
+    /// without users.
     link: Secret,
-    /// The name of the user, who becomes admin.
+    /// The name of the user: 1 to 64 letters, digits, `.`, `-`, `_` or `@`.
     name: String,
-    /// The password, of 10 octets at least.
+    /// The password of the user, of 10 to 256 octets.
     password: Secret,
 }
 
-/// A request for another password.
+/// A request of a user to change the own password. The change ends all sessions of the user.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct PasswordChange {
-    /// The present password.
+    /// The present password of the user.
     password: Secret,
-    /// The new password, with at least 10 octets.
+    /// The new password, of 10 to 256 octets.
     next_password: Secret,
 }
 
-/// The password of the user, again.
+/// A request with the password of the user, as a proof of identity.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PasswordProof {
-    /// The password.
+    /// The password of the user.
     password: Secret,
 }
 
-/// A code of the second factor.
+/// A request with a code of the second factor, as a proof that the user can make codes.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CodeProof {
-    /// The code.
+    /// The code that the authenticator application of the user shows.
     code: Secret,
 }
 
@@ -63,7 +64,8 @@ struct CodeProof {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AuditQuery {
-    /// Maximum number of entries, up to 1000. The default is 100.
+    /// The maximum number of entries in the reply; 100 by default. A number above 1000 counts as
+    /// 1000.
     limit: Option<u64>,
 }
 
@@ -72,37 +74,39 @@ struct AuditQuery {
 #[serde(deny_unknown_fields)]
 struct NoFields {}
 
-/// The ways to log in.
+/// The ways in which a user can log in.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct LoginWays {
-    /// Whether there is a user. If there is none, the set-up link in the log of the server adds the
+    /// Whether the server has a user. If it has none, the link in the log of the server adds the
     /// first user.
     users: bool,
-    /// Whether `/api/v1/session/oidc` leads to the log-in by a provider.
+    /// Whether users can log in by a provider. The address `/api/v1/session/oidc` leads to its
+    /// log-in page.
     provider: bool,
 }
 
-/// The user who is logged in.
+/// The present session, and the permissions of its user.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct SessionReport {
-    /// The identifier of the session, as `/api/v1/sessions` shows it.
+    /// The identifier of the session, as `GET /api/v1/sessions` shows it.
     id: String,
     /// The name of the user.
     name: String,
-    /// The permissions of the user.
+    /// The scopes of the user: the permitted kinds of requests.
     scopes: Vec<AccessScope>,
-    /// The groups and zones that the user is limited to.
+    /// The groups and zones to which the user is limited; empty if only the role limits the user.
     #[serde(skip_serializing_if = "UserLimits::is_empty", default)]
     limits: UserLimits,
-    /// The CSRF token, which each change repeats in the header `X-CSRF-Token`.
+    /// The CSRF token. Each change in this session must repeat it in the header `X-CSRF-Token`.
     csrf: Secret,
 }
 
-/// A second factor that is in force.
+/// The reply to the confirmation of a second factor, which is then in force.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 struct FactorConfirmed {
-    /// Codes that replace the second factor. Each is valid once. They are not shown again.
+    /// Recovery codes. Each replaces a code of the second factor once. The server cannot show them
+    /// again.
     recovery_codes: Vec<Secret>,
 }
 
@@ -113,15 +117,16 @@ struct AuditReport {
     entries: Vec<AuditEntry>,
 }
 
-/// A session ended.
+/// The reply to a log-out: the session has ended.
 #[derive(Debug, Serialize, JsonSchema)]
 struct LoggedOut {
-    /// The address at which the browser can also end its session at the provider, if there is one.
+    /// The address at which the browser can also end its session at the provider. Missing if the
+    /// provider has no such address.
     #[serde(skip_serializing_if = "Option::is_none")]
     provider: Option<String>,
 }
 
-/// The end of a request without a result.
+/// The reply to a successful request, without fields.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Done {}
 

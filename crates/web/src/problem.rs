@@ -26,24 +26,24 @@ pub(crate) struct Problem {
     retry_after_secs: Option<u64>,
 }
 
-/// A problem, as the body of a response.
+/// An error, as the body of a response (RFC 9457).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Problem")]
 pub(crate) struct ProblemBody {
-    /// A URI for the kind of problem: `urn:avocet:problem:` and the code.
+    /// A URI for the kind of error: `urn:avocet:problem:`, followed by the code.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The kind in words.
+    /// The kind of error in words.
     pub title: String,
-    /// The status code.
+    /// The status code of the HTTP response.
     pub status: u16,
-    /// The problem of this request.
+    /// A description of the error in this request.
     pub detail: String,
-    /// The stable name of the kind.
+    /// The code of the kind of error. A kind keeps its code in later versions.
     pub code: String,
-    /// The action that solves the problem.
+    /// What to do about the error.
     pub next: String,
-    /// Seconds until another attempt may succeed.
+    /// The number of seconds after which another attempt may succeed.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "retry-after-secs")]
     pub retry_after_secs: Option<u64>,
 }

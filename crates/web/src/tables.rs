@@ -284,7 +284,7 @@ pub(crate) fn schemas_of(call: EntryCall) -> (Value, Value) {
     let of = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
     let settings = of(&definition(call.table));
     let id =
-        json!({ "type": "string", "description": "The name or zone; of a record also the type" });
+        json!({ "type": "string", "description": "The name or zone; of a record, name and type" });
     let comment = json!({ "type": ["string", "null"], "description": "A comment for the history" });
     let request = |properties: Value, required: Value| {
         json!({ "type": "object", "properties": properties, "required": required,
@@ -318,7 +318,7 @@ pub(crate) fn schemas_of(call: EntryCall) -> (Value, Value) {
         }
         EntryAction::Test => {
             let id = json!({ "type": ["string", "null"],
-                             "description": "The entry that changes; a new one without it" });
+                             "description": "The entry to change; if missing, a new entry" });
             let properties = json!({ "id": id, "settings": settings });
             (request(properties, json!(["settings"])), of("CheckedChange"))
         }

@@ -13,21 +13,21 @@ use super::judge::Wrong;
 /// Room for the data of the longest record with its names uncompressed.
 const DATA_MAX: usize = 1 << 17;
 
-/// A deviation that `--allow` permits.
+/// A deviation of a response that is a fault, unless the scenario expects it or `--allow` names it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Deviation {
-    /// Answers with the flag TC
+    /// Responses with the flag TC (truncated)
     Truncated,
     /// NOERROR without a record in the answer section
     Empty,
-    /// Octets after the last record
+    /// Responses with octets after the last record
     Trailing,
-    /// Answers over UDP that are longer than the client's limit
+    /// Responses over UDP with more octets than the query permits
     Long,
-    /// A second answer to the same query
+    /// A second response to the same query
     Duplicate,
 }
 

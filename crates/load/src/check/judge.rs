@@ -17,7 +17,7 @@ use super::zone::Zone;
 use crate::ask::Pick;
 use crate::random::scramble;
 
-/// The depth of the check of answers.
+/// The depth of the checks: what makes a response right.
 #[derive(
     Clone,
     Copy,
@@ -32,11 +32,11 @@ use crate::random::scramble;
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Depth {
-    /// The ID finds the query, and RCODEs are counted: no more than other generators do
+    /// The ID belongs to a query in flight; every RCODE is right
     Id,
-    /// The question, the RCODE and the form of the whole message must be right too
+    /// In addition, the question matches, the RCODE is expected, and the message is well-formed
     Question,
-    /// The records must be those of the zone file or the reference server
+    /// In addition, the answer section has the records of the zone file or of the reference server
     Answer,
 }
 

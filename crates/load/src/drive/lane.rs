@@ -35,23 +35,23 @@ pub(super) const ANSWER_AFTER_NS: u64 = 5_000_000_000;
 /// the others.
 pub(super) const MAX_READS: usize = 8;
 
-/// A transport by its name.
+/// The transport of queries.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Carrier {
-    /// Datagrams (UDP)
+    /// DNS over UDP
     Udp,
-    /// TCP, one connection for each client
+    /// DNS over TCP, one connection for each client
     Tcp,
     /// DNS over TLS
     Tls,
-    /// DNS over HTTPS in HTTP/2
+    /// DNS over HTTPS, in HTTP/2
     Https,
     /// DNS over QUIC, one connection for each client
     Quic,
-    /// DNS over HTTPS in HTTP/3
+    /// DNS over HTTPS, in HTTP/3
     H3,
 }
 
@@ -72,17 +72,17 @@ impl Carrier {
     }
 }
 
-/// How long clients keep a connection.
+/// How long clients keep a connection over TCP or an encrypted transport.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Connections {
-    /// For the whole run, with queries pipelined
+    /// For the whole run; queries do not wait for the responses to earlier ones
     Kept,
-    /// For one query each; with TLS, all handshakes are full
+    /// For one query; encrypted transports make a full handshake each time
     New,
-    /// For one query each; with TLS, clients resume earlier sessions
+    /// For one query; encrypted transports resume an earlier TLS session
     Resumed,
 }
 

@@ -26,29 +26,30 @@ const MAX_RUNS: usize = 6;
 /// bottleneck.
 const OFFERED_MIN: f64 = 0.95;
 
-/// The bounds that a rate must satisfy.
+/// The limits that the server must keep at a rate, so that the rate passes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bounds {
-    /// Highest share of lost queries, 0 to 1.
+    /// The highest permitted share of lost queries, from 0 to 1.
     pub max_loss: f64,
-    /// Highest 99th percentile of latency, in nanoseconds.
+    /// The highest permitted 99th percentile of latency, in nanoseconds.
     pub max_p99_ns: u64,
 }
 
-/// A rate that was tried.
+/// The result of one rate in the search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RampStep {
-    /// Queries per second that were due.
+    /// The rate: queries per second that were due.
     pub rate: f64,
-    /// Queries per second that were sent.
+    /// Queries per second that the generator sent.
     pub offered: f64,
-    /// Share of lost queries, 0 to 1.
+    /// The share of lost queries, from 0 to 1.
     pub loss: f64,
-    /// 99th percentile of latency, in nanoseconds.
+    /// The 99th percentile of latency, in nanoseconds.
     pub p99_ns: u64,
-    /// Wrong answers.
+    /// The number of wrong responses.
     pub wrong: u64,
-    /// Whether the bounds were satisfied.
+    /// Whether the rate passed: all limits were kept, no response was wrong, and at least 95 % of
+    /// the queries that were due were sent.
     pub held: bool,
 }
 
@@ -66,19 +67,19 @@ impl RampStep {
     }
 }
 
-/// The result of a search.
+/// The result of a search for the highest rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ramp {
-    /// The bounds of the search.
+    /// The limits that the server must keep.
     pub bounds: Bounds,
-    /// The highest successful rate in queries per second, 0 if there is none.
+    /// The highest rate that passed, in queries per second; 0 if none passed.
     pub highest_rate: f64,
-    /// Whether the generator, not the server, was the bottleneck.
+    /// Whether the generator reached its own limit before the limit of the server.
     pub own_limit: bool,
-    /// All rates in the order in which they were tried.
+    /// The results of all rates, in the order in which they were tried.
     pub steps: Vec<RampStep>,
-    /// The runs of the whole duration, from the highest rate to the lowest. The report describes
-    /// the last one.
+    /// The final runs with the whole duration, from the highest rate to the lowest. The rest of the
+    /// report describes the last one.
     pub runs: Vec<RampStep>,
 }
 

@@ -29,79 +29,80 @@ pub const FORMAT: &str = "avocet-load/2";
 /// Maximum number of octets of a results file.
 const MAX_FILE: u64 = 64 << 20;
 
-/// The results of one run.
+/// The results of one run of `avocet load`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// `avocet-load/2`.
+    /// The format of this file: `avocet-load/2`.
     pub format: String,
-    /// Version of the generator.
+    /// The version of the generator, which is the version of Avocet.
     pub version: String,
-    /// The command line as it was given.
+    /// The command line of the run.
     pub command_line: Vec<String>,
     /// The seed of all random choices.
     pub seed: u64,
-    /// Time at which the run started, in seconds since 1970.
+    /// The time at which the run started, in seconds since 1970.
     pub started_unix_secs: u64,
     /// The machine on which the run took place.
     pub machine: Machine,
     /// The server under test.
     pub server: Server,
-    /// The scenario.
+    /// The scenario: the kind of queries.
     pub scenario: Scenario,
-    /// The pace of the queries: an open or a closed loop.
+    /// How the generator determined the times of the queries: in an open or a closed loop.
     pub pace: PaceReport,
-    /// The depth of the checks of answers.
+    /// The depth of the checks: what makes a response right.
     pub check: Depth,
-    /// The checks that were made, in words.
+    /// The checks that the generator made, in words.
     pub checked: Vec<String>,
-    /// The checks that were not made, in words.
+    /// The checks that the generator did not make, in words.
     pub unchecked: Vec<String>,
-    /// Duration of the queries, in seconds.
+    /// The time in seconds during which the generator sent queries.
     pub asked_secs: f64,
-    /// The outcome of all queries.
+    /// The numbers of queries and responses by result, for all queries together.
     pub outcome: Outcome,
-    /// Latency of all flows that wait for answers.
+    /// The latency of all queries, without flows that do not wait for responses, such as damaged
+    /// packets.
     pub latency: Latency,
-    /// The TLS handshakes; only over encrypted transports.
+    /// The numbers of TLS handshakes; only for encrypted transports.
     #[serde(default)]
     pub tls: Option<TlsReport>,
-    /// A report for each kind of queries.
+    /// The results of each kind of queries.
     pub flows: Vec<FlowReport>,
-    /// CPU time of the server per answer; only with `--pid`.
+    /// The CPU time of the server per response; only if its process is known.
     pub server_cpu: Option<Cpu>,
-    /// CPU time of the generator per answer.
+    /// The CPU time of the generator per response.
     pub generator_cpu: Option<Cpu>,
-    /// Memory of the server; only with `--pid`.
+    /// The memory of the server; only if its process is known.
     pub memory: Option<Memory>,
-    /// The change of latency during the run.
+    /// The 99th percentile of latency early and late in the run.
     pub drift: Option<Drift>,
-    /// The figures of each interval of the run.
+    /// The figures of each interval of the run, in order.
     pub series: Vec<Sample>,
-    /// The search for the highest rate; with `--ramp`. The rest of the report describes a run at
-    /// that rate.
+    /// The search for the highest rate; only with a search. The rest of the report describes its
+    /// last run.
     pub ramp: Option<Ramp>,
-    /// Whether the run has no faults.
+    /// Whether the run passed: it has no faults.
     pub passed: bool,
-    /// The faults, in words.
+    /// The faults in words. If there is a fault, the run has failed.
     pub faults: Vec<String>,
-    /// Remarks that are needed to interpret the figures.
+    /// Remarks that are necessary to interpret the figures, in words.
     pub remarks: Vec<String>,
-    /// The first wrong answers, in words.
+    /// The first wrong responses of each kind, in words.
     pub examples: Vec<String>,
 }
 
-/// The handshakes of a run over TLS.
+/// The handshakes of a run over an encrypted transport.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TlsReport {
     /// How long clients kept a connection.
     pub connections: Connections,
-    /// Full handshakes.
+    /// The number of full handshakes.
     pub full: u64,
-    /// Handshakes that resumed a session.
+    /// The number of handshakes that resumed an earlier session.
     pub resumed: u64,
-    /// Connections that ended before the end of the handshake.
+    /// The number of connections that ended before the handshake was complete.
     pub failed: u64,
-    /// Completed handshakes per second, full and resumed.
+    /// The number of completed handshakes per second, full and resumed.
     pub handshakes_per_sec: f64,
 }
 
@@ -125,106 +126,108 @@ impl TlsReport {
 /// The machine on which the generator ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
-    /// Model of the processor.
+    /// The model of the processor.
     pub cpu: String,
-    /// Processors that are online.
+    /// The number of processors that are online.
     pub cpus: usize,
-    /// Memory in bytes.
+    /// The memory of the machine in octets.
     pub memory_bytes: u64,
-    /// Release of the kernel.
+    /// The release of the kernel.
     pub kernel: String,
 }
 
-/// The server that was driven.
+/// The server under test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Server {
-    /// Address and port.
+    /// The address and port of the server.
     pub address: String,
-    /// The transport.
+    /// The transport of the queries.
     pub transport: Carrier,
-    /// The server's answer to `version.bind` in class CH.
+    /// The answer of the server to a query for `version.bind` in class CH; null if it has none.
     pub version: Option<String>,
-    /// The process of the server, with `--pid`.
+    /// The process ID of the server, if it is known.
     pub pid: Option<u32>,
-    /// The name of the server's process.
+    /// The name of the process of the server, if it is known.
     pub process: Option<String>,
 }
 
-/// The distribution of queries over time.
+/// How the generator determined the times of the queries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PaceReport {
-    /// Whether the loop is open. Latency counts from the time at which a query was due in an open
-    /// loop, and from the time at which it was sent in a closed loop.
+    /// Whether the loop is open. In an open loop, the generator sends queries at fixed times, and
+    /// latency counts from the time at which a query was due. In a closed loop, it sends the next
+    /// query when a response arrives, and latency counts from the time at which the query was sent.
     pub open_loop: bool,
-    /// Queries per second that were due; only in an open loop.
+    /// The number of queries per second that were due; only in an open loop.
     pub rate: Option<f64>,
-    /// Queries in flight; only in a closed loop.
+    /// The number of queries in flight; only in a closed loop.
     pub window: Option<usize>,
-    /// Number of clients.
+    /// The number of clients.
     pub clients: usize,
 }
 
-/// The counts of one flow, or of all flows.
+/// The numbers of queries and responses by result, for one kind of queries or for all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
-    /// Queries sent.
+    /// The number of queries that the generator sent.
     pub sent: u64,
-    /// Queries answered in time, with right or wrong answers.
+    /// The number of queries with a response within the timeout, right or wrong.
     pub answered: u64,
-    /// Queries not answered in time.
+    /// The number of queries without a response within the timeout.
     pub lost: u64,
-    /// Queries lost after the last one that was answered.
+    /// The number of lost queries after the last query with a response.
     pub lost_at_end: u64,
-    /// Share of the queries that was lost, 0 to 1.
+    /// The share of the queries that were lost, from 0 to 1.
     pub loss: f64,
-    /// Queries sent per second.
+    /// The number of queries that were sent per second.
     pub sent_per_sec: f64,
-    /// Queries answered per second.
+    /// The number of queries per second that got a response within the timeout.
     pub answered_per_sec: f64,
-    /// Answers that arrived after the generator gave up their query.
+    /// The number of responses that arrived after the timeout of their query.
     pub late: u64,
-    /// Answers to queries that were already answered.
+    /// The number of further responses to queries that already had a response.
     pub duplicate: u64,
-    /// Truncated answers.
+    /// The number of truncated responses.
     pub truncated: u64,
-    /// Queries that were repeated over TCP.
+    /// The number of queries that the generator repeated over TCP.
     pub retried_over_tcp: u64,
-    /// NOERROR without a record in the answer section.
+    /// The number of responses with NOERROR and no record in the answer section.
     pub empty: u64,
-    /// Connections closed by the server while queries waited for answers.
+    /// The number of connections that the server closed while queries waited for responses.
     pub disconnects: u64,
-    /// Errors of sending and receiving.
+    /// The number of errors when the generator sent or received packets.
     pub errors: u64,
-    /// Wrong answers.
+    /// The numbers of wrong responses by problem.
     pub wrong: WrongReport,
-    /// Answers by the RCODE in the header.
+    /// The number of responses by RCODE. Only the RCODE in the header counts, without extended
+    /// bits.
     pub rcodes: BTreeMap<String, u64>,
 }
 
-/// Wrong answers by problem.
+/// The numbers of wrong responses, by problem.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WrongReport {
-    /// The number of all wrong answers.
+    /// The number of all wrong responses.
     pub total: u64,
-    /// Messages that are not responses, or that are malformed.
+    /// Messages that are malformed or are no responses.
     pub malformed: u64,
-    /// Answers with an ID that no query had.
+    /// Responses with an ID that belongs to no query.
     pub id: u64,
-    /// Answers with another question than the query.
+    /// Responses with another question than the query.
     pub question: u64,
-    /// Answers with an unexpected RCODE.
+    /// Responses with an unexpected RCODE.
     pub rcode: u64,
-    /// Answers with unexpected records.
+    /// Responses with other records than the zone file or the reference server.
     pub records: u64,
-    /// Answers with a record of another class than the question.
+    /// Responses with a record of another class than the question.
     pub class: u64,
-    /// Answers with octets after the last record.
+    /// Responses with octets after the last record.
     pub trailing: u64,
-    /// Answers over UDP that are longer than the client permits.
+    /// Responses over UDP with more octets than the query permits.
     pub long: u64,
-    /// Truncated answers that the scenario does not expect.
+    /// Truncated responses that the scenario does not expect.
     pub truncated: u64,
-    /// Answers with NOERROR and no record that the scenario does not expect.
+    /// Responses with NOERROR and no record that the scenario does not expect.
     pub empty: u64,
 }
 
@@ -260,91 +263,93 @@ impl Outcome {
     ];
 }
 
-/// Latencies of all queries in nanoseconds. Latencies of lost queries are at least the timeout.
+/// The distribution of the latencies. A lost query counts with at least the timeout.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
-    /// Mean.
+    /// The mean latency in nanoseconds.
     pub mean_ns: f64,
-    /// Median.
+    /// The median of the latency in nanoseconds.
     pub p50_ns: u64,
-    /// 90th percentile.
+    /// The 90th percentile of the latency in nanoseconds.
     pub p90_ns: u64,
-    /// 99th percentile.
+    /// The 99th percentile of the latency in nanoseconds.
     pub p99_ns: u64,
-    /// 99.9th percentile.
+    /// The 99.9th percentile of the latency in nanoseconds.
     pub p999_ns: u64,
-    /// 99.99th percentile.
+    /// The 99.99th percentile of the latency in nanoseconds.
     pub p9999_ns: u64,
-    /// The longest latency.
+    /// The highest latency in nanoseconds.
     pub max_ns: u64,
-    /// Points of the latency curve: shares of the queries, each with the highest latency within it.
+    /// The points of a curve. Each point has a share of the queries, from 0 to 1, and the latency
+    /// in nanoseconds within which this share got a response.
     pub curve: Vec<(f64, u64)>,
 }
 
 /// The results of one kind of queries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowReport {
-    /// The name of the flow.
+    /// The name of the kind of queries.
     pub name: String,
-    /// The outcome of its queries.
+    /// The numbers of queries and responses by result.
     pub outcome: Outcome,
-    /// The latency of its queries.
+    /// The distribution of the latencies.
     pub latency: Latency,
 }
 
-/// CPU time of a process.
+/// The CPU time of a process, per response.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cpu {
-    /// User time per answer, in microseconds.
+    /// The CPU time in user mode per response, in microseconds.
     pub user_us: f64,
-    /// System time per answer, in microseconds.
+    /// The CPU time in the kernel per response, in microseconds.
     pub system_us: f64,
-    /// User and system time per answer, in microseconds.
+    /// The sum of both CPU times per response, in microseconds.
     pub total_us: f64,
-    /// Number of cores that were busy on average.
+    /// The number of CPU cores that the process used on average.
     pub cores: f64,
 }
 
-/// Resident memory of a process.
+/// The memory of a process that is in RAM, in the course of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
-    /// The memory at the start, in bytes.
+    /// The memory at the start of the run, in octets.
     pub start_bytes: u64,
-    /// The memory at the end, in bytes.
+    /// The memory at the end of the run, in octets.
     pub end_bytes: u64,
-    /// The highest reading, in bytes.
+    /// The highest memory that was measured, in octets.
     pub peak_bytes: u64,
-    /// Slope over the second half of the run, in bytes per second.
+    /// The growth of the memory in the second half of the run, in octets per second.
     pub drift_bytes_per_sec: f64,
 }
 
-/// The change of latency in the course of a run.
+/// The change of the latency in the course of a run. For each interval of the run, the 99th
+/// percentile is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Drift {
-    /// Median of the intervals' 99th percentiles in the second quarter of the run, in nanoseconds.
+    /// The median of these percentiles in the second quarter of the run, in nanoseconds.
     pub early_p99_ns: u64,
-    /// Median of the intervals' 99th percentiles in the last quarter of the run, in nanoseconds.
+    /// The median of these percentiles in the last quarter of the run, in nanoseconds.
     pub late_p99_ns: u64,
 }
 
 /// The figures of one interval of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
-    /// End of the interval, in seconds from the start of the run.
+    /// The end of the interval, in seconds from the start of the run.
     pub secs: f64,
-    /// Queries sent per second.
+    /// The number of queries that were sent per second.
     pub sent_per_sec: f64,
-    /// Answers per second.
+    /// The number of responses per second.
     pub answered_per_sec: f64,
-    /// Number of queries lost.
+    /// The number of queries that were lost.
     pub lost: u64,
-    /// Median latency.
+    /// The median of the latency, in nanoseconds.
     pub p50_ns: u64,
-    /// 99th percentile of latency.
+    /// The 99th percentile of the latency, in nanoseconds.
     pub p99_ns: u64,
-    /// Number of cores that the server used.
+    /// The number of CPU cores that the server used; null if its process is not known.
     pub server_cores: Option<f64>,
-    /// Resident memory of the server.
+    /// The memory of the server in octets; null if its process is not known.
     pub server_bytes: Option<u64>,
 }
 

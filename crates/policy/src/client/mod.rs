@@ -43,31 +43,33 @@ pub const MAX_CLIENTS: usize = 60_000;
 /// Maximum number of groups.
 pub const MAX_GROUPS: usize = 1_000;
 
-/// The configuration of a group.
+/// A group of clients in the configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct GroupSpec {
-    /// The name used by rules, clients and commands.
+    /// The name of the group, which rules, clients and commands use.
     pub name: String,
-    /// Clients by their names, or by addresses, networks, MAC addresses and host names.
+    /// The clients in the group: names of clients, addresses, networks, MAC addresses and host
+    /// names.
     #[serde(default)]
     pub clients: Vec<String>,
-    /// The names of the lists in force for the group; `None` for all lists.
+    /// The names of the lists that apply to the group; `None` for all lists.
     #[serde(default)]
     pub lists: Option<Vec<String>>,
 }
 
-/// The configuration of a client.
+/// A client in the configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ClientSpec {
-    /// The name used by rules, commands and the log.
+    /// The name of the client, which rules, commands and the log use.
     pub name: String,
     /// The addresses, networks, MAC addresses and host names of the client, and the identities that
     /// its device sends or proves: `id:WORD`, `certificate:NAME`, `pin:BASE64`.
     #[serde(default)]
     pub ids: Vec<String>,
-    /// The groups of the client, by default `default`.
+    /// The groups of the client, in addition to the groups that name the client. A client without
+    /// any group is in the group `default`.
     #[serde(default)]
     pub groups: Vec<String>,
 }

@@ -6,7 +6,8 @@ use avocet_wire::name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A kind of trigger. The order of the kinds is their precedence within a zone.
+/// The kind of trigger of a response policy zone: what an entry compares. The kinds are in the
+/// order of their precedence within a zone.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema,
 )]
@@ -14,16 +15,16 @@ pub enum TriggerKind {
     /// The address of the client.
     #[serde(rename = "client-ip")]
     ClientAddress,
-    /// The QNAME, or a target of its chain of aliases.
+    /// The queried name (QNAME), or a name to which the answer leads.
     #[serde(rename = "qname")]
     Qname,
     /// An address in the answer.
     #[serde(rename = "ip")]
     AnswerAddress,
-    /// The name of a server of the answer's zone or of a zone above it.
+    /// The name of a name server of a zone that contains the queried name.
     #[serde(rename = "nsdname")]
     NsName,
-    /// The address of a server of the answer's zone or of a zone above it.
+    /// The address of a name server of a zone that contains the queried name.
     #[serde(rename = "nsip")]
     NsAddress,
 }

@@ -25,51 +25,53 @@ const MAX_TTL_SECS: u32 = 0x7fff_ffff;
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RuleSpec {
-    /// The name used in explanations.
+    /// The name of the rule, which explanations show.
     pub name: String,
     /// The condition, in CEL syntax.
     pub when: String,
-    /// The action taken if the condition holds.
+    /// The action for queries or answers that meet the condition.
     pub action: ActionKind,
-    /// Whether the rule is enabled. Disabled rules are validated and then ignored.
+    /// Whether the rule applies. A rule that does not apply is still checked for errors.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// The place of the rule among all rules: lower numbers come first. Rules with the same number
-    /// keep the order of the file.
+    /// The place of the rule in the order of rules. Lower numbers come first. Rules with the same
+    /// number keep the order of the file.
     #[serde(default)]
     pub priority: i32,
-    /// The time zone of `now`, such as `Europe/Berlin`; `None` for the time zone of the policy.
+    /// The time zone of `now` in the condition, such as `Europe/Berlin`; `None` for the time zone
+    /// of the policy.
     #[serde(default)]
     pub time_zone: Option<String>,
-    /// Whether a match is only recorded and counted, without taking the action.
+    /// Whether the rule only counts its matches, and does not act.
     #[serde(default)]
     pub log_only: bool,
-    /// The form of the answer of `block`; `None` for the form that the policy sets.
+    /// For `block`: the form of the response; `None` for the form of the policy.
     #[serde(default)]
     pub answer: Option<BlockForm>,
-    /// `redirect`: addresses or one name. `block` with `answer = "addresses"`: the addresses.
-    /// `forward`: addresses of servers, with `:PORT` unless it is 53.
+    /// For `redirect`: addresses, or one name. For `block` with `answer = "addresses"`: these
+    /// addresses. For `forward`: addresses of servers, with `:PORT` if it is not 53.
     #[serde(default)]
     pub to: Vec<String>,
-    /// `ttl`: the lowest TTL, in seconds.
+    /// For `ttl`: the lowest TTL in seconds.
     #[serde(default)]
     pub min_secs: Option<u32>,
-    /// `ttl`: the highest TTL, in seconds. `redirect` and `block`: the TTL of the answer.
+    /// For `ttl`: the highest TTL in seconds. For `redirect` and `block`: the TTL of the response
+    /// in seconds.
     #[serde(default)]
     pub max_secs: Option<u32>,
-    /// `rate-limit`: queries per second.
+    /// For `rate-limit`: the maximum number of answered queries per second.
     #[serde(default)]
     pub rps: Option<u32>,
-    /// `rate-limit`: the burst in queries; by default twice `rps`.
+    /// For `rate-limit`: the number of queries that may arrive at once; by default twice `rps`.
     #[serde(default)]
     pub burst: Option<u32>,
-    /// `rate-limit`: the unit that has its own limit.
+    /// For `rate-limit`: the queries that share a limit.
     #[serde(default)]
     pub per: Option<LimitKey>,
-    /// `rate-limit`: the reaction to queries over the limit.
+    /// For `rate-limit`: what happens to queries over the limit.
     #[serde(default)]
     pub over: Option<Over>,
-    /// `tag`: the word to log.
+    /// For `tag`: a keyword of at most 64 octets. It has no effect.
     #[serde(default)]
     pub tag: Option<String>,
 }
@@ -92,73 +94,73 @@ const fn yes() -> bool {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ActionKind {
-    /// Block the name without resolving it.
+    /// Answer without resolving the name, as for a blocked name.
     #[default]
     Block,
-    /// Resolve the name regardless of the lists.
+    /// Resolve the name even if a list blocks it.
     Allow,
-    /// Answer with other addresses, or with the data of another name.
+    /// Answer with other addresses, or with the records of another name.
     Redirect,
-    /// Resolve with these upstreams.
+    /// Send the query to the servers of this rule.
     Forward,
-    /// Answer names of search engines and video sites with their strict variant.
+    /// Answer for names of search engines and video sites with the addresses of their strict mode.
     SafeSearch,
-    /// Limit the TTLs.
+    /// Limit the TTLs of the answer.
     Ttl,
-    /// Send no answer.
+    /// Send no response.
     Drop,
-    /// Answer over UDP with an empty truncated response, so that the client retries over TCP. Over
-    /// other transports the rule has no effect.
+    /// Send an empty truncated response over UDP, so that the client repeats the query over TCP.
+    /// Over other transports, the rule has no effect.
     Truncate,
-    /// Limit the rate of answered queries.
+    /// Limit the number of answered queries per second.
     RateLimit,
-    /// Log a word.
+    /// Count the matches. The response does not change.
     Tag,
 }
 
-/// The form of the answer to a question that is blocked.
+/// The form of the response to a blocked query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlockForm {
-    /// The name does not exist.
+    /// NXDOMAIN: the name does not exist.
     Nxdomain,
-    /// The name has no data of the type.
+    /// NODATA: the name exists, and has no records of the type.
     Nodata,
-    /// The server refuses to answer.
+    /// REFUSED: the server refuses to answer.
     Refused,
-    /// 0.0.0.0 and ::, and no data of other types.
+    /// The addresses 0.0.0.0 and ::, and no data of other types.
     Zero,
-    /// The addresses of `to`, and no data of other types.
+    /// The addresses in `to` of the rule or in `block-addresses`, and no data of other types.
     Addresses,
 }
 
-/// The unit for which a rate limit has a separate bucket.
+/// The queries that share one limit of a `rate-limit` rule.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitKey {
-    /// Each client. A client is an IPv4 address or an IPv6 network with 64 bits, because one client
-    /// may control all addresses of such a network.
+    /// The queries of one client. A client is an IPv4 address, or an IPv6 network with the prefix
+    /// length 64, because one client may control all addresses of such a network.
     #[default]
     Client,
-    /// The whole rule: all its matches share one bucket.
+    /// All queries that the rule matches.
     Rule,
-    /// Each QNAME.
+    /// The queries for one queried name (QNAME), from all clients.
     Domain,
-    /// Each pair of QNAME and client.
+    /// The queries of one client for one queried name (QNAME).
     ClientDomain,
 }
 
-/// The reaction to a query over the limit.
+/// What happens to a query over the limit of a `rate-limit` rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Over {
-    /// Send no answer.
+    /// Send no response.
     Drop,
     /// Answer with REFUSED.
     #[default]
     Refuse,
-    /// Send an empty truncated response over UDP. Over other transports, queries over the limit are
-    /// answered normally.
+    /// Send an empty truncated response over UDP. Over other transports, the rule has no effect on
+    /// queries over the limit.
     Truncate,
 }
 

@@ -15,7 +15,7 @@ use crate::client::ClientTest;
 /// Maximum number of simultaneous pauses, and maximum number of simultaneous grants.
 pub const MAX_SWITCHES: usize = 1_024;
 
-/// The clients for which a pause or a grant applies.
+/// The clients to which a pause or a grant applies.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
@@ -42,31 +42,32 @@ impl Scope {
     }
 }
 
-/// A temporary suspension of all filtering.
+/// A pause: a temporary suspension of all filtering for some clients.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Pause {
-    /// The clients for which filtering is suspended.
+    /// The clients to which the pause applies.
     #[serde(default)]
     pub scope: Scope,
-    /// The Unix second at which filtering resumes.
+    /// The Unix second at which the pause ends, so that the server filters again.
     pub until: u64,
 }
 
-/// A temporary exemption of a name and all names below it from filtering.
+/// A grant: a temporary suspension of filtering of one name, and of all names below the name, for
+/// some clients.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Grant {
-    /// The name as text.
+    /// The name, which includes all names below it.
     pub name: String,
-    /// The clients for which the name is exempt.
+    /// The clients to which the grant applies.
     #[serde(default)]
     pub scope: Scope,
     /// The Unix second at which the grant ends.
     pub until: u64,
 }
 
-/// All pauses and grants.
+/// The pauses and grants of the server.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Switches {

@@ -16,25 +16,25 @@ use super::throttle::{FlowKind, GuessSource};
 use super::totp::{self, CodeCheck, SecondFactor};
 use super::{Access, AccessState, BegunSession, Principal, Proof, check_name, find, insert};
 
-/// A log-in.
+/// A request to log in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Login {
     /// The name of the user.
     pub name: String,
-    /// The password.
+    /// The password of the user.
     pub password: Secret,
-    /// The code of the second factor, or a recovery code, if the user has one.
+    /// A code of the second factor, or a recovery code; required if the user has a second factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Secret>,
 }
 
-/// A new second factor that waits for a code of the user.
+/// A new second factor. It comes into force when the user confirms it with a code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondFactorBegun {
-    /// The shared secret, in base32.
+    /// The secret of the second factor in base32, to type into an authenticator application.
     pub secret: Secret,
-    /// The secret as a URI for authenticator applications.
+    /// The secret as a URI, which authenticator applications can read from a QR code.
     pub uri: Secret,
 }
 

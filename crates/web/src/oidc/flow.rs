@@ -62,16 +62,16 @@ pub(crate) struct BegunFlow {
     pub(crate) cookie: Secret,
 }
 
-/// The values with which the provider sends the browser back.
+/// The values with which the OpenID Connect provider sends the browser back to this server.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct FlowReturn {
-    /// The authorization code.
+    /// The authorization code: a text that the server exchanges for data about the user.
     pub(crate) code: Option<Secret>,
-    /// The value with which the log-in began.
+    /// The value of `state` that the server chose at the begin of the log-in.
     pub(crate) state: Option<String>,
-    /// The issuer (RFC 9207).
+    /// The identifier of the provider (issuer, RFC 9207).
     pub(crate) iss: Option<String>,
-    /// The reason why the provider refused.
+    /// The code of the error, if the provider refused the log-in.
     pub(crate) error: Option<String>,
 }
 

@@ -23,7 +23,7 @@ const CONNECT_MEDIA: &[&str] =
     &[ConnectForm::Profile.media(), ConnectForm::Qr.media(), ConnectForm::Stamps.media()];
 
 /// The effect of a route, in words.
-const OWN_SESSIONS: &str = "Show the own sessions; those of all users with the scope access:read";
+const OWN_SESSIONS: &str = "Show the sessions of the user, or of all users with access:read";
 
 /// All routes.
 pub const ROUTES: &[Route] = &[
@@ -36,7 +36,7 @@ pub const ROUTES: &[Route] = &[
         StatusRead,
         Calls("status", Fields(&["upstreams"]), "Show the upstreams and their health"),
     ),
-    Route::call(Get, "/cache/stats", StatusRead, Calls("stats", End, "Count the caches")),
+    Route::call(Get, "/cache/stats", StatusRead, Calls("stats", End, "Show counts of the caches")),
     Route::call(
         Get,
         "/cache/entries",
@@ -95,13 +95,13 @@ pub const ROUTES: &[Route] = &[
         Get,
         "/statistics",
         QueriesRead,
-        Calls("log-statistics", End, "Show the counts and rankings of a time"),
+        Calls("log-statistics", End, "Show the counts and rankings of logged queries in a period"),
     ),
     Route::call(
         Get,
         "/series",
         StatusRead,
-        Calls("log-series", End, "Show the counts of a time, in steps"),
+        Calls("log-series", End, "Show the counts of logged queries in a period, in steps"),
     ),
     Route::call(
         Get,
@@ -144,21 +144,21 @@ pub const ROUTES: &[Route] = &[
         Post,
         "/policy/pause",
         PolicyWrite,
-        Calls("pause", End, "Suspend filtering for a while, or end that"),
+        Calls("pause", End, "Suspend filtering for a while, or end a pause"),
     )
     .guarding("/policy"),
     Route::call(
         Post,
         "/policy/grant",
         PolicyWrite,
-        Calls("grant", End, "Allow a name for a while, or end that"),
+        Calls("grant", End, "Allow a name for a while, or end a grant"),
     )
     .guarding("/policy"),
     Route::call(
         Get,
         "/policy/requests",
         QueriesRead,
-        Calls("request-list", End, "Show what clients ask for on the block page"),
+        Calls("request-list", End, "Show requests for access from the block page"),
     ),
     Route::call(
         Post,
@@ -170,7 +170,7 @@ pub const ROUTES: &[Route] = &[
         Post,
         "/policy/requests/refuse",
         PolicyWrite,
-        Calls("request-refuse", End, "Refuse what a client asked for"),
+        Calls("request-refuse", End, "Refuse a request for access"),
     ),
     Route::call(
         Post,
@@ -254,8 +254,18 @@ pub const ROUTES: &[Route] = &[
         Calls("connect-document", File(CONNECT_MEDIA), "Get a file that connects a device"),
     ),
     Route::call(Get, "/pools", StatusRead, Calls("pools-status", End, "Show the pools")),
-    Route::call(Get, "/pools/what-if", ZonesRead, Calls("pools-what-if", End, "Predict answers")),
-    Route::call(Post, "/pools/control", ZonesWrite, Calls("pool-control", End, "Control a pool")),
+    Route::call(
+        Get,
+        "/pools/what-if",
+        ZonesRead,
+        Calls("pools-what-if", End, "Show the answers that pools would give if hosts were down"),
+    ),
+    Route::call(
+        Post,
+        "/pools/control",
+        ZonesWrite,
+        Calls("pool-control", End, "Set addresses of a pool up, down or draining by hand"),
+    ),
     Route::call(
         Get,
         "/zones/keys",
@@ -422,28 +432,28 @@ pub const ROUTES: &[Route] = &[
         "/session/oidc",
         Needs::Nothing,
         OwnCall::ProviderBegin,
-        "Log in by the OpenID Connect provider: leads the browser there",
+        "Lead the browser to the log-in page of the OpenID Connect provider",
     ),
     Route::own(
         Get,
         "/session/oidc/callback",
         Needs::Nothing,
         OwnCall::ProviderFinish,
-        "End a log-in by the provider, which leads the browser here",
+        "Complete a log-in by the provider, which sends the browser here",
     ),
     Route::own(
         Put,
         "/session/password",
         Needs::Session,
         OwnCall::PasswordChange,
-        "Change the own password; all own sessions end",
+        "Change the password of the user, and end all sessions of the user",
     ),
     Route::own(
         Post,
         "/session/second-factor",
         Needs::Session,
         OwnCall::FactorBegin,
-        "Draw a second factor (TOTP), which a code has to confirm",
+        "Make a second factor (TOTP), which the user confirms with a code",
     ),
     Route::own(
         Post,

@@ -20,22 +20,25 @@ use super::reason::Reason;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// `ADDRESS NAME ...` as in `/etc/hosts`. Covers each name itself.
+    /// Lines `ADDRESS NAME ...` as in `/etc/hosts`. A line matches each of its names, but no names
+    /// below them.
     Hosts,
-    /// One name per line, without names below it. `*.NAME` and `.NAME` cover the name and all names
-    /// below it, and `/.../` is a regular expression.
+    /// One name per line, without the names below it. `*.NAME` and `.NAME` match the name and all
+    /// names below it. `/.../` is a regular expression.
     Domains,
-    /// One name per line, with or without a leading `*.`. Covers the name and all names below it.
+    /// One name per line, with or without `*.` before it. A line matches the name and all names
+    /// below it.
     Wildcards,
-    /// Rules of Adblock and AdGuard DNS.
+    /// Rules in the syntax of Adblock and AdGuard DNS.
     Adblock,
-    /// `address=/NAME/...`, `server=/NAME/`, `local=/NAME/`.
+    /// Lines of dnsmasq: `address=/NAME/...`, `server=/NAME/` and `local=/NAME/`. A line matches
+    /// the name and all names below it.
     Dnsmasq,
-    /// `local-zone:` and `local-data:`.
+    /// Lines of Unbound: `local-zone:` and `local-data:`.
     Unbound,
     /// One regular expression per line, as in Pi-hole.
     PiholeRegex,
-    /// A response policy zone: a master file, parsed as a whole by [`crate::rpz`].
+    /// A response policy zone: a block list in the form of a master file.
     Rpz,
 }
 
