@@ -51,7 +51,9 @@ impl<W> Resolver<W> {
         let is_by_plan = ask.servers.is_empty();
         let recurses = is_by_plan && self.bound.plan.recursion.is_some();
         let Some((route, key)) = self.route_of(ask).map(|route| {
-            let passes_ecs = !recurses && self.bound.plan.rule(route).ecs == EcsPolicy::Pass;
+            let passes_ecs = !ask.ecs.is_empty()
+                && !recurses
+                && self.bound.plan.rule(route).ecs == EcsPolicy::Pass;
             (route, self.key_of(ask, route, if passes_ecs { ask.ecs } else { &[] }))
         }) else {
             return self.unroutable(ask, waiter, cx);
