@@ -85,7 +85,8 @@ fn policy(decision: &PolicyDecision) -> String {
 }
 
 fn rule_line(rule: &RuleFacts, does: &str) -> String {
-    format!("\n  rule {} {does}: {}  ; {}", rule.name, rule.when, rule.action)
+    let tag = rule.tag.as_ref().map_or_else(String::new, |tag| format!(" {tag}"));
+    format!("\n  rule {} {does}: {}  ; {}{tag}", rule.name, rule.when, rule.action)
 }
 
 /// Returns a line of a list with its number, its effect, the alias that it matches, and its text.

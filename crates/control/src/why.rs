@@ -129,6 +129,9 @@ pub struct RuleFacts {
     pub action: RuleAction,
     /// Whether the rule only counts its matches.
     pub log_only: bool,
+    /// The word of a rule with the action `tag`; missing for other actions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
 }
 
 words! {

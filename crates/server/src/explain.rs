@@ -26,7 +26,7 @@ use avocet_nameserver::query::witness::Witness;
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::client::{DeviceId, Id, Identity};
 use avocet_policy::list::Effect;
-use avocet_policy::rule::{Lift, NamedTimeZone, Rule, Scope};
+use avocet_policy::rule::{Action, Lift, NamedTimeZone, Rule, Scope};
 use avocet_resolver::NameServers;
 use avocet_wire::{Class, Ede, FoldedName, QuestionBuf, Rcode, Rtype};
 use ipnet::IpNet;
@@ -293,6 +293,10 @@ fn rule_facts(rule: &Rule) -> RuleFacts {
         when: rule.when.to_string(),
         action: (&rule.action).into(),
         log_only: rule.log_only,
+        tag: match &rule.action {
+            Action::Tag(word) => Some(word.clone()),
+            _ => None,
+        },
     }
 }
 

@@ -88,6 +88,16 @@ fn rules_and_lists_are_counted_by_name_over_reloads() {
 }
 
 #[test]
+fn an_explanation_shows_the_word_of_a_tag() {
+    let upstream = Upstream::start();
+    let site = site(&upstream);
+    let _server = site.start();
+    let why = site.avocet_text(&["why", "x.marked.example"]);
+    let line = "rule marked holds: qname.under(\"marked.example\")  ; tag mark";
+    assert!(why.contains(line), "{why}");
+}
+
+#[test]
 fn an_explanation_takes_no_token_of_a_client() {
     let upstream = Upstream::start();
     let site = site(&upstream);
