@@ -190,14 +190,8 @@ fn truncated(question: &[u8], out: &mut [u8]) -> Offer {
 
 /// Writes an answer of the policy. DNS64 applies to addresses to which a rule or list redirects.
 fn answer_of(cx: &QueryContext<'_>, query: &Query<'_>, made: &Made<'_>, out: &mut [u8]) -> Offer {
-    let finding = match made.stage {
-        Stage::Rewritten => translate::answer(cx, query, out, |query, out| {
-            Finding::Answer(Offer::made(made.stage, draft_of(query, made, out)))
-        }),
-        _ => Finding::Nothing,
-    };
-    let draft = match finding {
-        Finding::Answer(offer) => offer.draft,
+    let draft = match made.stage {
+        Stage::Rewritten => rewritten(cx, query, made, out),
         _ => draft_of(query, made, out),
     };
     if made.validity.secs < u32::MAX {
@@ -210,6 +204,17 @@ fn answer_of(cx: &QueryContext<'_>, query: &Query<'_>, made: &Made<'_>, out: &mu
     let lifetime = valid_for.map_or(Lifetime::Unkept, Lifetime::Counting);
     let basis = translate::basis(query.qtype());
     Offer { lifetime, basis, ..Offer::made(made.stage, Draft { note: made.note, ..draft }) }
+}
+
+/// Writes the records of a redirection, to which DNS64 applies.
+fn rewritten(cx: &QueryContext<'_>, query: &Query<'_>, made: &Made<'_>, out: &mut [u8]) -> Draft {
+    let finding = translate::answer(cx, query, out, |query, out| {
+        Finding::Answer(Offer::made(made.stage, draft_of(query, made, out)))
+    });
+    match finding {
+        Finding::Answer(offer) => offer.draft,
+        _ => draft_of(query, made, out),
+    }
 }
 
 /// Writes the records of an answer of the policy to the question in the key of the query.

@@ -5,6 +5,7 @@
 //! servers first pass [`settle`].
 
 use avocet_cache::{FailureKey, PacketHit, PacketKey, PacketLookup};
+use avocet_config::Config;
 use avocet_config::recurse::Mode;
 use avocet_wire::header::{CD, HEADER_LEN, RD};
 use avocet_wire::{Class, Ede, QueryView, Rcode, Rtype};
@@ -192,10 +193,7 @@ fn own_stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> F
     if !matches!(finding, Finding::Nothing) {
         return finding;
     }
-    // With recursion and without `minimal-responses`, queries for ANY are resolved.
-    let config = &cx.state.config;
-    let passes_any = config.resolver.mode == Mode::Recurse && !config.server.minimal_responses;
-    let is_minimal = query.qtype() == Rtype::ANY && !passes_any;
+    let is_minimal = query.qtype() == Rtype::ANY && !passes_any(&cx.state.config);
     let terms = match judge::question(cx, query, out) {
         Finding::Pass(terms) => terms,
         Finding::Aliases { .. } if is_minimal => {
@@ -210,6 +208,12 @@ fn own_stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> F
         Finding::Nothing => from_special(cx, query, terms, out),
         finding => finding,
     }
+}
+
+/// Returns whether queries for ANY are resolved: with recursion and without `minimal-responses`.
+#[cold]
+fn passes_any(config: &Config) -> bool {
+    config.resolver.mode == Mode::Recurse && !config.server.minimal_responses
 }
 
 /// Answers from the pools, local records and hosted zones.
