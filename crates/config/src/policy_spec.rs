@@ -121,7 +121,7 @@ pub(super) struct ListTable {
     /// only block or allow. By default, true for format "rpz".
     #[schemars(extend("default" = false))]
     pub(super) rewrites: Setting<bool>,
-    /// Keywords by which rules can refer to the list.
+    /// Keywords for people, which the status of the list shows. They have no other effect.
     #[schemars(extend("default" = []))]
     pub(super) tags: Setting<List<String>>,
 }
