@@ -34,9 +34,9 @@ pub const MAX_ZONE_KEYS: usize = 16;
 pub enum KeyRole {
     /// The key signs all records.
     Csk,
-    /// The key signs the DNSKEY RRset.
+    /// The key signs the DNSKEY, CDS and CDNSKEY RRsets.
     Ksk,
-    /// The key signs everything except the DNSKEY RRset.
+    /// The key signs everything except the DNSKEY, CDS and CDNSKEY RRsets.
     Zsk,
 }
 
