@@ -16,7 +16,7 @@ use avocet_config::odoh::{OdohConfig, ProxyTarget};
 use avocet_session::oblivious::{MEDIA_TYPE_OBLIVIOUS, NamedTarget, proxied_reply};
 use avocet_worker::mailbox::Letter;
 use avocet_worker::state::Shared;
-use avocet_worker::state::proxied::{ProxiedQuery, ProxyResult};
+use avocet_worker::state::proxied::{PROXY_PLACES, ProxiedQuery, ProxyResult};
 use ureq::Agent;
 use ureq::http::header::{ACCEPT, CONTENT_TYPE};
 
@@ -25,8 +25,6 @@ use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::trace::own_questions;
 
-/// Number of threads: of queries that are forwarded at the same time.
-const THREADS: usize = 8;
 /// The limits of one query. A client waits no longer for an answer of this server itself.
 const BOUNDS: Bounds = Bounds {
     time: Duration::from_secs(5),
@@ -56,7 +54,7 @@ pub(crate) fn look(running: &Arc<Running>) {
 }
 
 fn start(running: &Arc<Running>) -> io::Result<()> {
-    for _ in 0..THREADS {
+    for _ in 0..PROXY_PLACES {
         let running = running.clone();
         let watched = move || {
             running.conditions.contain(Condition::Threads, FAULT, || work(&running.shared));
@@ -68,7 +66,8 @@ fn start(running: &Arc<Running>) -> io::Result<()> {
 
 fn work(shared: &Arc<Shared>) {
     let mut client: Option<ProxyClient> = None;
-    while let Some(query) = shared.proxied.take() {
+    while let Some(taken) = shared.proxied.take() {
+        let query = &taken.query;
         let config = shared.snapshot().config.odoh.clone();
         let present = client.take().filter(|client| client.config == config);
         let present = client.insert(present.unwrap_or_else(|| ProxyClient::new(config, shared)));
@@ -76,10 +75,10 @@ fn work(shared: &Arc<Shared>) {
         let waited_secs = now.secs().saturating_sub(query.since.secs());
         let (result, reply) = match waited_secs > MAX_WAIT_SECS {
             true => (ProxyResult::Busy, proxied_reply(BUSY, b"")),
-            false => present.forward(&query),
+            false => present.forward(query),
         };
-        shared.proxied.count(result);
         let route = query.route;
+        taken.finish(result);
         if let Some(mailbox) = shared.mailboxes.get(usize::from(route.worker)) {
             // If the mailbox is full, the client repeats its query, as after any lost reply.
             let _ = mailbox.send(Letter::Answer(route, reply.into()));

@@ -1,6 +1,13 @@
 //! The queue of oblivious queries for other servers: from the workers to the threads of the proxy.
+//!
+//! ```text
+//!   worker ── push ──> waiting ── take ──> in progress ── finish or drop ──> the place is free
+//! ```
+//! A target that does not respond holds each of its queries until the timeout. So that other
+//! targets and clients are served meanwhile, each target and each client has only some of the places,
+//! and a target that has failed has one place until it responds.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,6 +20,14 @@ use avocet_session::oblivious::NamedTarget;
 const MAX_WAITING: usize = 256;
 /// Maximum number of these queries of one client.
 const MAX_OF_CLIENT: usize = 32;
+/// Maximum number of these queries for a target that has failed.
+const MAX_FOR_FAILED: usize = 16;
+/// Number of queries that are forwarded at the same time.
+pub const PROXY_PLACES: usize = 16;
+/// Maximum number of these queries of one client.
+const MAX_PLACES_OF_CLIENT: usize = 8;
+/// Maximum number of these queries for one target.
+const MAX_PLACES_OF_TARGET: usize = 12;
 
 /// The results of proxied queries, in metrics.
 pub const PROXIED: [&str; 5] = ["answered", "rejected", "failed", "foreign", "busy"];
@@ -58,7 +73,83 @@ pub struct ProxyQueue {
 #[derive(Default)]
 struct WaitingQueries {
     queries: VecDeque<ProxiedQuery>,
+    /// The queries that are forwarded now.
+    in_progress: Vec<Forwarded>,
+    /// The targets whose last query failed.
+    failed: HashSet<(String, u16)>,
     is_closed: bool,
+}
+
+/// The client and the target of a query that is forwarded now.
+#[derive(PartialEq, Eq)]
+struct Forwarded {
+    ip: IpAddr,
+    target: (String, u16),
+}
+
+impl Forwarded {
+    fn of(query: &ProxiedQuery) -> Self {
+        Self { ip: query.ip, target: (query.target.host.clone(), query.target.port) }
+    }
+
+    fn is_to(&self, target: &NamedTarget) -> bool {
+        self.target.1 == target.port && self.target.0 == target.host
+    }
+}
+
+impl WaitingQueries {
+    fn has_failed(&self, target: &NamedTarget) -> bool {
+        self.failed.iter().any(|(host, port)| *port == target.port && *host == target.host)
+    }
+
+    /// Returns whether a query of its client and for its target may begin now.
+    fn may_begin(&self, query: &ProxiedQuery) -> bool {
+        let places = if self.has_failed(&query.target) { 1 } else { MAX_PLACES_OF_TARGET };
+        let of_client = self.in_progress.iter().filter(|one| one.ip == query.ip).count();
+        let to_target = self.in_progress.iter().filter(|one| one.is_to(&query.target)).count();
+        of_client < MAX_PLACES_OF_CLIENT && to_target < places
+    }
+
+    /// Removes the oldest query that may begin now.
+    fn next(&mut self) -> Option<ProxiedQuery> {
+        let at = self.queries.iter().position(|query| self.may_begin(query))?;
+        self.queries.remove(at)
+    }
+}
+
+/// A query that a thread forwards. Dropping the value frees its place.
+pub struct TakenQuery<'q> {
+    queue: &'q ProxyQueue,
+    /// The query.
+    pub query: ProxiedQuery,
+}
+
+impl TakenQuery<'_> {
+    /// Counts the result, and records whether the target responds.
+    pub fn finish(self, result: ProxyResult) {
+        self.queue.count(result);
+        let target = Forwarded::of(&self.query).target;
+        let failed = &mut self.queue.lock().failed;
+        match result {
+            ProxyResult::Failed => drop(failed.insert(target)),
+            // A target that the configuration no longer has may return later.
+            ProxyResult::Answered | ProxyResult::Rejected | ProxyResult::Foreign => {
+                failed.remove(&target);
+            }
+            ProxyResult::Busy => {}
+        }
+    }
+}
+
+impl Drop for TakenQuery<'_> {
+    fn drop(&mut self) {
+        let forwarded = Forwarded::of(&self.query);
+        let in_progress = &mut self.queue.lock().in_progress;
+        if let Some(at) = in_progress.iter().position(|one| *one == forwarded) {
+            in_progress.swap_remove(at);
+        }
+        self.queue.arrived.notify_all();
+    }
 }
 
 impl ProxyQueue {
@@ -67,7 +158,11 @@ impl ProxyQueue {
         let mut waiting = self.lock();
         let is_of_client = |one: &&ProxiedQuery| one.ip == query.ip;
         let of_client = waiting.queries.iter().filter(is_of_client).count();
-        let is_full = waiting.queries.len() >= MAX_WAITING || of_client >= MAX_OF_CLIENT;
+        let is_to_target = |one: &&ProxiedQuery| one.target == query.target;
+        let is_full = waiting.queries.len() >= MAX_WAITING
+            || of_client >= MAX_OF_CLIENT
+            || waiting.has_failed(&query.target)
+                && waiting.queries.iter().filter(is_to_target).count() >= MAX_FOR_FAILED;
         if is_full || waiting.is_closed {
             return false;
         }
@@ -77,12 +172,19 @@ impl ProxyQueue {
         true
     }
 
-    /// Waits for a query. Returns `None` if the thread must end.
-    pub fn take(&self) -> Option<ProxiedQuery> {
-        let is_idle =
-            |waiting: &mut WaitingQueries| waiting.queries.is_empty() && !waiting.is_closed;
-        let waited = self.arrived.wait_while(self.lock(), is_idle);
-        waited.unwrap_or_else(PoisonError::into_inner).queries.pop_front()
+    /// Waits for a query that may begin. Returns `None` if the thread must end.
+    pub fn take(&self) -> Option<TakenQuery<'_>> {
+        let mut waiting = self.lock();
+        loop {
+            if let Some(query) = waiting.next() {
+                waiting.in_progress.push(Forwarded::of(&query));
+                return Some(TakenQuery { queue: self, query });
+            }
+            if waiting.is_closed && waiting.queries.is_empty() {
+                return None;
+            }
+            waiting = self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Ends the threads after the queries that wait.
@@ -113,7 +215,11 @@ mod tests {
     use super::*;
 
     fn query(client: u8) -> ProxiedQuery {
-        let target = NamedTarget { host: "a".into(), port: 443, path: "/".into() };
+        query_to("a", client)
+    }
+
+    fn query_to(host: &str, client: u8) -> ProxiedQuery {
+        let target = NamedTarget { host: host.into(), port: 443, path: "/".into() };
         let route = StreamRoute { worker: 0, slot: 0, generation: 0, request: client.into() };
         ProxiedQuery {
             route,
@@ -131,9 +237,46 @@ mod tests {
         assert!(queue.push(query(2)), "another client has room");
         let more = (3..=255).filter(|client| queue.push(query(*client))).count();
         assert_eq!(more, MAX_WAITING - MAX_OF_CLIENT - 1);
-        assert_eq!(queue.take().map(|query| query.route.request), Some(1));
+        assert_eq!(queue.take().map(|taken| taken.query.route.request), Some(1));
         queue.close();
         assert!(!queue.push(query(9)));
-        assert_eq!(std::iter::from_fn(|| queue.take()).count(), MAX_WAITING - 1);
+        let rest = std::iter::from_fn(|| queue.take().map(|taken| taken.query.ip));
+        assert_eq!(rest.count(), MAX_WAITING - 1);
+    }
+
+    #[test]
+    fn no_client_and_no_target_takes_all_places() {
+        let queue = ProxyQueue::default();
+        let begin = |expected: usize| {
+            let mut waiting = queue.lock();
+            let mut count = 0;
+            while let Some(query) = waiting.next() {
+                waiting.in_progress.push(Forwarded::of(&query));
+                count += 1;
+            }
+            assert_eq!(count, expected);
+        };
+        (0..MAX_OF_CLIENT).for_each(|_| assert!(queue.push(query(1))));
+        begin(MAX_PLACES_OF_CLIENT);
+        (0..MAX_OF_CLIENT).for_each(|_| assert!(queue.push(query(2))));
+        begin(MAX_PLACES_OF_TARGET - MAX_PLACES_OF_CLIENT);
+        assert!(queue.push(query_to("b", 3)), "another client, and another target");
+        begin(1);
+    }
+
+    #[test]
+    fn a_target_that_fails_has_one_place_until_it_responds() {
+        let queue = ProxyQueue::default();
+        (0..2).for_each(|_| assert!(queue.push(query(1))));
+        queue.take().unwrap().finish(ProxyResult::Failed);
+        let probe = queue.take().unwrap();
+        (1..=MAX_FOR_FAILED).for_each(|client| assert!(queue.push(query(client as u8))));
+        assert!(!queue.push(query(99)), "the target has failed, and many queries wait for it");
+        assert!(queue.push(query_to("b", 99)));
+        assert_eq!(queue.take().unwrap().query.target.host, "b");
+        assert!(queue.lock().next().is_none(), "the target has no other place");
+        probe.finish(ProxyResult::Answered);
+        let both = [queue.take().unwrap(), queue.take().unwrap()];
+        assert_eq!(both.map(|taken| taken.query.route.request), [1, 2]);
     }
 }
