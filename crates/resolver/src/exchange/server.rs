@@ -38,6 +38,9 @@ const GUESSES: u32 = 3;
 /// Number of denials that are equal in mixed case and in lower case after which a server is assumed
 /// to find names in mixed case. One is not enough, because the name may not exist.
 const EQUAL_DENIALS: u32 = 3;
+/// Milliseconds after such a denial for which further denials of the server are not verified. A
+/// flood of random names thus costs one query more, not one for each of [`EQUAL_DENIALS`].
+const BELIEF_MS: u64 = 10_000;
 
 /// Whether a query is the first of an exchange to its server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +69,8 @@ pub(crate) struct Server {
     pub(crate) finds_any_case: bool,
     /// Number of times that the server denied a name in mixed case and in lower case.
     equal_denials: u32,
+    /// The time until which denials of the server are not verified.
+    believed_until_ms: u64,
     fails_any_case_until_ms: u64,
     /// Zones for which the server returned the same error in lower case and in mixed case.
     failing_any_case: Zones,
@@ -115,6 +120,7 @@ impl Server {
             folds_case_until_ms: 0,
             finds_any_case: false,
             equal_denials: 0,
+            believed_until_ms: 0,
             fails_any_case_until_ms: 0,
             failing_any_case: Zones::default(),
             case_guesses: 0,
@@ -218,8 +224,14 @@ impl Server {
         self.folds_case_until_ms = now_ms + INABILITY_MS;
     }
 
+    /// Returns whether a denial of a name in mixed case must be verified in lower case.
+    pub(crate) fn is_denial_in_doubt(&self, now_ms: u64) -> bool {
+        !self.finds_any_case && now_ms >= self.believed_until_ms
+    }
+
     /// Records that the server denied a name in lower case, as it had in mixed case.
-    pub(crate) fn note_equal_denial(&mut self) {
+    pub(crate) fn note_equal_denial(&mut self, now_ms: u64) {
+        self.believed_until_ms = now_ms + BELIEF_MS;
         self.equal_denials += 1;
         self.finds_any_case |= self.equal_denials >= EQUAL_DENIALS;
     }

@@ -282,14 +282,17 @@ impl<W> Resolver<W> {
             let is_open = inquiry.is_of_client
                 && (inquiry.zone.len() > 1 || inquiry.manner.recursion_desired)
                 && fetch.denied.is_none();
-            return is_denied && is_open && !fetched.has_proof();
+            return is_denied
+                && is_open
+                && server.is_denial_in_doubt(now_ms)
+                && !fetched.has_proof();
         }
         if fetch.exchange.lower_case & 1 << query.place != 0 {
             // If the replies in mixed and lower case are equal, the server may handle mixed case.
             // Otherwise mixed case is no longer used for this server.
             let before = fetch.denied.as_ref().map_or(Rcode::NXDOMAIN, |before| before.rcode);
             if is_denied && fetched.rcode == before {
-                server.note_equal_denial();
+                server.note_equal_denial(now_ms);
             } else if fetched.rcode == Rcode::NOERROR {
                 server.note_folded_case(now_ms);
             }

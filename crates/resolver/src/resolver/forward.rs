@@ -36,7 +36,7 @@ const MAX_LOWER_CASE: u32 = 2;
 
 /// The content of an upstream's reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum ReplyContent {
     Data,
     /// NXDOMAIN, or no data.
     Nothing,
@@ -163,10 +163,10 @@ impl<W> Resolver<W> {
         }
         let task = &mut self.tasks[at];
         let found = match rcode {
-            Rcode::NXDOMAIN => Found::Nothing,
-            Rcode::NOERROR if self.reply.has_answer() => Found::Data,
-            Rcode::NOERROR => Found::Nothing,
-            _ => Found::Error,
+            Rcode::NXDOMAIN => ReplyContent::Nothing,
+            Rcode::NOERROR if self.reply.has_answer() => ReplyContent::Data,
+            Rcode::NOERROR => ReplyContent::Nothing,
+            _ => ReplyContent::Error,
         };
         let bit = 1 << query.place;
         if !query.is_mixed {
@@ -175,7 +175,7 @@ impl<W> Resolver<W> {
             }
             return false;
         }
-        server.finds_any_case = found == Found::Data;
+        server.finds_any_case = found == ReplyContent::Data;
         let is_error = matches!(rcode, Rcode::REFUSED | Rcode::SERVFAIL | Rcode::FORMERR);
         if !server.may_mind_case(now_ms) {
             return false;
@@ -183,7 +183,8 @@ impl<W> Resolver<W> {
         if is_error {
             task.exchange.minding_case |= bit;
         }
-        let is_in_doubt = found == Found::Nothing
+        let is_in_doubt = found == ReplyContent::Nothing
+            && server.is_denial_in_doubt(now_ms)
             && task.exchange.denied == 0
             && task.exchange.lower_case & bit == 0
             && task.may_ask()
@@ -299,21 +300,23 @@ impl<W> Resolver<W> {
     }
 }
 
-/// Records how an upstream handles names in mixed case, from its reply in lower case and from what it
-/// did before: it returned an error, denied the name, or did not answer.
+/// Records how an upstream handles names in mixed case, from its reply in lower case and from what
+/// the upstream did before: it returned an error, denied the name, or did not answer.
 fn learn_from_lower_case(
     (exchange, bit): (&Exchange, u64),
-    found: Found,
+    found: ReplyContent,
     server: &mut Server,
     now_ms: u64,
 ) {
     match found {
-        Found::Nothing if exchange.denied & bit != 0 => server.note_equal_denial(),
-        Found::Data | Found::Nothing if (exchange.minding_case | exchange.denied) & bit != 0 => {
+        ReplyContent::Nothing if exchange.denied & bit != 0 => server.note_equal_denial(now_ms),
+        ReplyContent::Data | ReplyContent::Nothing
+            if (exchange.minding_case | exchange.denied) & bit != 0 =>
+        {
             server.note_folded_case(now_ms);
         }
-        Found::Data | Found::Nothing => server.guess_folded_case(now_ms),
-        Found::Error => server.note_failed_any_case(now_ms),
+        ReplyContent::Data | ReplyContent::Nothing => server.guess_folded_case(now_ms),
+        ReplyContent::Error => server.note_failed_any_case(now_ms),
     }
 }
 

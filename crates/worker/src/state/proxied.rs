@@ -4,8 +4,8 @@
 //!   worker ── push ──> waiting ── take ──> in progress ── finish or drop ──> the place is free
 //! ```
 //! A target that does not respond holds each of its queries until the timeout. So that other
-//! targets and clients are served meanwhile, each target and each client has only some of the places,
-//! and a target that has failed has one place until it responds.
+//! targets and clients are served meanwhile, each target and each client has only some of the
+//! places, and a target that has failed has one place until it responds.
 
 use std::collections::{HashSet, VecDeque};
 use std::net::IpAddr;

@@ -32,8 +32,8 @@ pub(super) const SILENT_MS: u64 = 6_000;
 /// Maximum duration of a handshake, in milliseconds.
 const HANDSHAKE_MS: u64 = 3_000;
 
-/// Maximum number of messages of a server on one connection beyond the number of queries. More would
-/// take time of the worker without an answer to any query.
+/// Maximum number of messages of a server on one connection beyond the number of queries. More
+/// messages would take time of the worker without an answer to any query.
 const MAX_SURPLUS: u32 = 8;
 
 /// A connection to a server.
