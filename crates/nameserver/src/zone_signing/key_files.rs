@@ -475,9 +475,9 @@ impl KeyFiles {
         }
     }
 
-    /// Writes the signed zone to its file, so that it need not be signed again after a restart.
-    /// Ignores errors, because the zone is then signed again.
-    pub(super) fn keep_copy(&self, zone: &HostedZone) {
+    /// Writes the signed zone to its file. After a restart, the server serves this copy if it cannot
+    /// sign the zone, for example because the disk is full.
+    pub(super) fn keep_copy(&self, zone: &HostedZone) -> Result<(), KeyFileError> {
         let path = self.directory.join(SIGNED);
         let mut text = String::new();
         for node in zone.iter() {
@@ -489,9 +489,7 @@ impl KeyFiles {
             }
         }
         let written = self.make_directory().and_then(|()| disk::replace(&path, &[text.as_bytes()]));
-        if let Err(error) = written {
-            tracing::warn!(%error, "cannot keep the signed zone in {}", path.display());
-        }
+        written.map_err(|error| KeyFileError::Write(path, error))
     }
 
     /// Reads the last signed version, if its file exists and is complete.

@@ -266,8 +266,10 @@ impl ZoneSigner {
     pub(crate) fn kept_version(&mut self, now_secs: u64) -> Option<Arc<HostedZone>> {
         self.read_files().ok()?;
         let (last, state) = (self.last.clone()?, self.state.as_ref()?);
-        // The copy is written before the state, so it may be of a version that was never published.
-        if state.last_serial != Some(last.serial()) {
+        // The copy is written before the state, so it may be of a version that was not published
+        // because the state could not be written. The review shows whether its keys are in force.
+        let serial = last.serial();
+        if !state.last_serial.is_some_and(|before| before == serial || is_newer(serial, before)) {
             return None;
         }
         let signers = self.signers(&state.timeline.key_use());
@@ -275,6 +277,9 @@ impl ZoneSigner {
         let times = SignatureTimes { refresh_secs: 0, ..self.times(now_secs) };
         review(&last, &signers, &times).ok()?;
         last.sign_online_with(&signers, self.policy.validity_secs);
+        if let Some(state) = &mut self.state {
+            state.last_serial = Some(serial);
+        }
         Some(last)
     }
 
@@ -401,7 +406,8 @@ impl ZoneSigner {
         zone.sign_online_with(&signers, times.validity_secs);
         let (name, serial) = (self.name(), zone.serial());
         tracing::info!(serial, made = signed.made, kept = signed.kept, "zone {name} signed");
-        self.files.keep_copy(&zone);
+        // Without the copy, a server that restarts on a full disk would have no version to serve.
+        self.files.keep_copy(&zone)?;
         self.last = Some(zone.clone());
         Ok((zone, steps))
     }

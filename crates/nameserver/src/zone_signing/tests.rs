@@ -165,6 +165,30 @@ fn a_zone_is_signed_after_a_crash_between_the_first_keys_and_their_state() {
 }
 
 #[test]
+fn a_version_that_cannot_be_kept_on_disk_is_not_published_and_the_last_one_stays() {
+    let mut site = Site::settled("full");
+    let (copy, state) = (site.directory.join("signed.zone"), site.directory.join("state.json"));
+    let serial = site.signer.kept_version(site.now_secs).unwrap().serial();
+    for (file, is_published) in [(&copy, false), (&state, true)] {
+        // A directory in the place of a file fails the write, as a full disk does.
+        let octets = std::fs::read(file).unwrap();
+        std::fs::remove_file(file).unwrap();
+        std::fs::create_dir(file).unwrap();
+        let failed = site.signer.publish(&source(7), None, site.now_secs).unwrap_err();
+        assert!(failed.to_string().contains("cannot write"), "{failed}");
+        std::fs::remove_dir(file).unwrap();
+        std::fs::write(file, octets).unwrap();
+        site.restart();
+        // If only the state could not be written, the copy is of the new version.
+        let kept = site.signer.kept_version(site.now_secs).unwrap();
+        assert_eq!(is_newer(kept.serial(), serial), is_published);
+        site.publish();
+        // The next version follows the one that is served.
+        assert!(!is_newer(kept.serial(), site.signer.last.as_ref().unwrap().serial()));
+    }
+}
+
+#[test]
 fn a_roll_over_follows_a_parent_that_goes_back_and_reports_it() {
     let mut site = Site::settled("back");
     site.signer.roll(KeyRole::Csk).unwrap();
