@@ -201,7 +201,10 @@ impl Fetcher {
         if claimed.is_some_and(|claimed| claimed > self.bounds.octets) {
             return Err(FetchError::TooLarge(self.bounds.octets));
         }
-        let text = self.read(body.into_with_config().limit(u64::MAX).reader())?;
+        // The limit on the received octets also ends a compressed text that yields none. It is
+        // higher than the limit on the text, because compression can lengthen a text slightly.
+        let most_received = self.bounds.octets + self.bounds.octets / 16 + CHUNK as u64;
+        let text = self.read(body.into_with_config().limit(most_received).reader())?;
         let [etag, last_modified] =
             [ETAG, LAST_MODIFIED].map(|name| validator(&parts.headers, &name));
         Ok(Fetched::Text { text, etag, last_modified })
@@ -210,7 +213,10 @@ impl Fetcher {
     fn read(&self, mut body: impl Read) -> Result<Vec<u8>, FetchError> {
         let (mut text, mut chunk) = (Vec::new(), vec![0; CHUNK]);
         loop {
-            let len = body.read(&mut chunk).map_err(|error| fault(error.into()))?;
+            let len = body.read(&mut chunk).map_err(|error| match error.into() {
+                ureq::Error::BodyExceedsLimit(_) => FetchError::TooLarge(self.bounds.octets),
+                error => fault(error),
+            })?;
             if len == 0 {
                 return Ok(text);
             }

@@ -21,6 +21,7 @@ use avocet_session::http::HttpEnd;
 use avocet_session::network::{ClientNetwork, NetworkCounts};
 use avocet_session::quic::Whose;
 use avocet_session::session::ServerSession;
+use avocet_wire::header::HEADER_LEN;
 use rustls::HandshakeKind;
 
 use super::device::{ConnectionDevice, claims};
@@ -520,10 +521,15 @@ impl Connection {
         }
         let Self { stream, session, in_flight, active_ms, blocked, transfer, device, .. } = self;
         let (mut state, mut client, mut has_query) = (ReadState::Drained, *client, false);
+        let (is_framed, mut is_faulty) = (!matches!(client.transport, Transport::Https), false);
         self.pace = Pace::Prompt;
         let pace = &mut self.pace;
         for _ in 0..MAX_READS {
             state = session.read(stream, buffer, &mut |frame, replies| {
+                if is_framed && frame.len() < HEADER_LEN {
+                    is_faulty = true;
+                    return ControlFlow::Break(());
+                }
                 // Queries of a client that never reads must not keep the connection open.
                 if !*blocked {
                     *active_ms = now_ms;
@@ -559,6 +565,10 @@ impl Connection {
             if state != ReadState::More {
                 break;
             }
+        }
+        if is_faulty {
+            // A message without a header is no query, and more of them may follow without end.
+            return Ok(ReadState::Closed);
         }
         self.paused = state == ReadState::Stopped;
         // The client is not considered slow while the server does not read.

@@ -174,6 +174,17 @@ fn a_text_that_unfolds_beyond_the_bound_is_not_taken() {
     assert_eq!(fetch(bomb), Err(FetchError::TooLarge(1 << 20)));
 }
 
+#[test]
+fn a_compressed_text_that_never_yields_an_octet_ends_at_the_bound() {
+    let endless: Act = |_, stream| {
+        // The gzip form of an empty text.
+        let empty = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x03\x00\0\0\0\0\0\0\0\0";
+        say(stream, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nConnection: close\r\n\r\n");
+        say(stream, empty.repeat(100_000));
+    };
+    assert_eq!(fetch(endless), Err(FetchError::TooLarge(1 << 20)));
+}
+
 /// Returns one block with fixed codes (RFC 1951 §3.2.6): the letter `a`, then this many repetitions
 /// of 258 octets.
 fn deflate_repeats(times: usize) -> Vec<u8> {

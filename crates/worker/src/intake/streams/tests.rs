@@ -45,9 +45,9 @@ fn connected() -> (TcpStream, Poller, Streams) {
 
 /// Returns a client that has sent this number of queries and a part of another query. All these
 /// queries wait.
-fn waiting(queries: usize) -> (TcpStream, Poller, Streams) {
+fn waiting(count: usize) -> (TcpStream, Poller, Streams) {
     let (mut client, poller, mut streams) = connected();
-    client.write_all(&[b"\0\x03abc".repeat(queries), b"\0\x03a".to_vec()].concat()).unwrap();
+    client.write_all(&[queries(b'a', count), b"\0\x0ca".to_vec()].concat()).unwrap();
     assert!(streams.read(0, 0, &mut Wait).is_none());
     (client, poller, streams)
 }
@@ -92,7 +92,7 @@ impl Answer for Reply {
 fn queries_of_a_client_that_never_reads_do_not_keep_it() {
     let (mut client, poller, mut streams) = connected();
     let mut ask = |streams: &mut Streams, now_ms| {
-        client.write_all(b"\0\x03abc").unwrap();
+        client.write_all(&queries(b'a', 1)).unwrap();
         assert!(streams.read(0, now_ms, &mut Reply).is_none());
         streams.flush(&poller, (now_ms, 0), &mut Vec::new());
         streams.slots[0].connection.as_ref().is_some_and(|one| one.blocked)
@@ -187,9 +187,14 @@ impl Reading {
     }
 }
 
-/// Returns queries of this client: a frame of one octet each.
+/// Number of octets of a query with its length.
+const FRAME_LEN: usize = 2 + HEADER_LEN;
+
+/// Returns queries of this client, each as long as a header.
 fn queries(client: u8, count: usize) -> Vec<u8> {
-    [0, 1, client].repeat(count)
+    let mut frame = [client; FRAME_LEN];
+    frame[..2].copy_from_slice(&(HEADER_LEN as u16).to_be_bytes());
+    frame.repeat(count)
 }
 
 #[test]
@@ -208,7 +213,7 @@ fn the_expensive_queries_of_a_turn_are_few_and_none_is_lost() {
     assert!(worker.turns.iter().all(|answered| *answered <= 16), "of both paces");
     assert_eq!(worker.turns.iter().filter(|answered| **answered == 0).count(), 0);
     for (name, client) in &mut clients {
-        let mut replies = vec![0; 3 * QUERIES];
+        let mut replies = vec![0; FRAME_LEN * QUERIES];
         client.read_exact(&mut replies).unwrap();
         assert_eq!(replies, queries(*name, QUERIES));
     }
@@ -280,4 +285,21 @@ fn a_connection_with_queries_to_read_makes_room_last() {
     assert_eq!(evicted(), Some(vec![false, true, false]));
     assert_eq!(evicted(), Some(vec![false, false, false]));
     assert_eq!(evicted(), None);
+}
+
+#[test]
+fn a_message_without_a_header_ends_the_connection_after_the_queries_before_it() {
+    for junk in [&[0, 0][..], &[0, 2, b'X', b'X'], &[0, 11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]] {
+        let mut worker = Reading::new([usize::MAX, usize::MAX]);
+        let mut client = connect(&worker.poller, &mut worker.streams);
+        client.write_all(&[queries(b'X', 5), junk.repeat(1_000)].concat()).unwrap();
+        assert_eq!(worker.run(5), [b'X'; 5]);
+        while worker.streams.open() > 0 {
+            worker.turn();
+        }
+        let mut replies = vec![0; 5 * FRAME_LEN];
+        client.read_exact(&mut replies).unwrap();
+        assert_eq!(replies, queries(b'X', 5));
+        assert_eq!(worker.answer.answered.len(), 5);
+    }
 }
