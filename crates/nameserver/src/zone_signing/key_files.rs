@@ -475,8 +475,8 @@ impl KeyFiles {
         }
     }
 
-    /// Writes the signed zone to its file. After a restart, the server serves this copy if it cannot
-    /// sign the zone, for example because the disk is full.
+    /// Writes the signed zone to its file. After a restart, the server serves this copy if it
+    /// cannot sign the zone, for example because the disk is full.
     pub(super) fn keep_copy(&self, zone: &HostedZone) -> Result<(), KeyFileError> {
         let path = self.directory.join(SIGNED);
         let mut text = String::new();
