@@ -94,7 +94,7 @@ pub struct NegativeAnchorStatus {
 /// The reply to a request that added a negative trust anchor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NegativeAdded {
-    /// The name of the added anchor. The anchor includes all names below it.
+    /// The name of the added negative trust anchor, which also covers all names below this name.
     pub name: String,
     /// The Unix second at which the anchor ends.
     pub until: u64,

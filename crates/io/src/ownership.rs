@@ -190,7 +190,8 @@ impl Ownership {
         self.changed.notify_all();
     }
 
-    /// Waits until `is_over`, for at most `patience`. Returns the state, and whether it is over.
+    /// Waits until `is_over` holds for the state, for at most `patience`. Returns the last state,
+    /// and whether `is_over` holds for it.
     fn wait(
         &self,
         patience: Duration,

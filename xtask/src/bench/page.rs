@@ -120,6 +120,9 @@ fn counts(report: &Report) -> String {
     }
 }
 
+/// The sentence behind the source of each table.
+const COLUMNS: &str = "The [introduction](#workload-by-workload) explains the columns.\n";
+
 /// Returns one section per workload: its picture, its table and its source.
 fn workloads(report: &Report, source: &str) -> String {
     let mut text = String::new();
@@ -132,7 +135,7 @@ fn workloads(report: &Report, source: &str) -> String {
         if has_picture(workload) {
             let _ = write!(text, "![{title}](pictures/{name}.svg)\n\n");
         }
-        let _ = write!(text, "{}\n{source}\n", table.markdown());
+        let _ = write!(text, "{}\n{source}\n{COLUMNS}\n", table.markdown());
     }
     text.trim_end().to_owned() + "\n"
 }

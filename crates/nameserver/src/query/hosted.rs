@@ -92,8 +92,8 @@ pub(super) fn of_own(
     judged(cx, query, (question.qname, question.qtype), Beyond::Resolved, out)
 }
 
-/// Answers a question from the hosted zones that the client sees. Adds only additional addresses
-/// that the client may query.
+/// Answers a question from the hosted zones that the client sees. Adds only address records from
+/// zones that the client may query.
 #[inline]
 fn judged(
     cx: &QueryContext<'_>,

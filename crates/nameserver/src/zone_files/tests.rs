@@ -200,7 +200,8 @@ fn no_serial_is_published_with_two_contents_when_a_digest_comes_and_goes() {
     assert_eq!((change.size().removed, change.size().added), (1, 0));
     let again = published(&ZoneFiles::default(), &config);
     assert_eq!((again.version(), again.changes_since(1)), (plain.version(), None));
-    // A newer file is published unchanged, and the file of the publication is removed.
+    // A zone file with a higher serial is published with this serial, and the file with the serial
+    // of the earlier publication is removed.
     let text = fs::read_to_string(&config.file).unwrap().replace(" 1 2 3 4 5", " 9 2 3 4 5");
     fs::write(&config.file, text).unwrap();
     let of_file = published(&files, &config);

@@ -134,7 +134,8 @@ fn may_cover_everything(form: PatternKind, admission: Admission) -> Result<(), R
     if admission.may_be_every_name || may_invert { Ok(()) } else { Err(Reason::Everything) }
 }
 
-/// The number of patterns that one literal selects, and the number of their states.
+/// The limits for patterns with the same literal, a text that a name must contain before these
+/// patterns are tried: for the number of patterns, and for the states of their automata together.
 struct Sharing {
     patterns: Quota,
     states: Quota,

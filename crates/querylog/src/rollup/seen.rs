@@ -75,7 +75,7 @@ impl Sightings {
                 Some((_, first, last)) => (name, first.min(time_us), last.max(time_us)),
             });
         }
-        // Number zero is the empty text: the client of these entries is not shown in the log.
+        // Number zero is the empty text. Entries with this number do not show their client.
         for (number, span) in spans.into_iter().enumerate().skip(1) {
             let Some((name, first_us, last_us)) = span else { continue };
             let name = batch.texts.get(name).into();

@@ -20,7 +20,7 @@ fn writer(scratch: &Scratch, now_us: u64) -> Writer {
     Writer::open(options, now_us).unwrap()
 }
 
-/// Adds entries of one time: two with the outcome `answered`, and one with `local`.
+/// Adds entries with the same time: two with the outcome `answered`, and one with `local`.
 fn add(writer: &mut Writer, time_us: u64) {
     for outcome in [Outcome::Answered, Outcome::Local, Outcome::Answered] {
         let facts = Facts { revision: 1, outcome, ..Facts::of(time_us, [192, 0, 2, 7].into()) };

@@ -132,7 +132,8 @@ impl OtlpWork {
         self.drop_backlog();
     }
 
-    /// Applies the configuration in force, and takes the last traces of the workers.
+    /// Applies the configuration in force, and takes the traces that the workers have made since
+    /// the last call.
     fn take_over(&mut self) -> Arc<Config> {
         self.states.refresh(&self.running.shared.name_server);
         let config = self.states.current().config.clone();

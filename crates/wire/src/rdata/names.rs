@@ -16,7 +16,7 @@ enum Direction {
     Received,
 }
 
-/// Returns the layouts of the types whose names may be compressed in this direction.
+/// Returns the layouts of the record types with names that may be compressed in this direction.
 const fn layouts(direction: Direction) -> [NameLayout; NAMED] {
     let mut out = [NameLayout::NONE; NAMED];
     let mut at = 0;

@@ -132,7 +132,7 @@ impl TakenQuery<'_> {
         let failed = &mut self.queue.lock().failed;
         match result {
             ProxyResult::Failed => drop(failed.insert(target)),
-            // A target that the configuration no longer has may return later.
+            // If the configuration no longer has the target, its failure is forgotten, too.
             ProxyResult::Answered | ProxyResult::Rejected | ProxyResult::Foreign => {
                 failed.remove(&target);
             }

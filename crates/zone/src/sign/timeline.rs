@@ -360,8 +360,8 @@ impl KeyTimeline {
         steps
     }
 
-    /// Returns the KSK or CSK with the DS record that the parent had last. A successor is confirmed
-    /// when the parent has its DS record alone.
+    /// Returns the KSK or CSK with the DS record that the parent is known to have. In a roll-over,
+    /// this is the old key until the parent has only the DS record of the new key.
     fn last_at_parent(&self) -> Option<&TimedKey> {
         let entry = |phase| {
             let mut keys = self.keys.iter();
