@@ -111,7 +111,8 @@ fn dns64_translates_what_the_servers_of_a_rule_say() {
         assert!(ask("six.example").contains("fd00::1"));
     }
     let of_www = lab.received().iter().filter(|query| query.qname() == "www.example.").count();
-    assert_eq!(of_www, 2, "the addresses are kept for the client");
+    // The first answer without data is verified in lower case.
+    assert_eq!(of_www, 3, "the addresses are kept for the client");
 }
 
 #[test]
