@@ -36,6 +36,9 @@ use crate::disk;
 const STATE: &str = "state.json";
 /// The name of the master file with the last signed version.
 const SIGNED: &str = "signed.zone";
+/// The name of the master file with the next signed version, until the state with its serial is on
+/// the disk.
+const NEXT: &str = "signed.zone.next";
 /// Maximum number of octets of the state file and of a key file.
 const MAX_OCTETS: u64 = 64 << 10;
 /// Maximum number of octets of the signed zone.
@@ -475,10 +478,11 @@ impl KeyFiles {
         }
     }
 
-    /// Writes the signed zone to its file. After a restart, the server serves this copy if it
-    /// cannot sign the zone, for example because the disk is full.
+    /// Writes the next signed version to a file. After the state, [`Self::confirm_copy`] puts the
+    /// file in the place of the copy of the last version. After a restart, the server serves the
+    /// copy if it cannot sign the zone, for example because the disk is full.
     pub(super) fn keep_copy(&self, zone: &HostedZone) -> Result<(), KeyFileError> {
-        let path = self.directory.join(SIGNED);
+        let path = self.directory.join(NEXT);
         let mut text = String::new();
         for node in zone.iter() {
             let owner = node.name().to_buf();
@@ -492,9 +496,49 @@ impl KeyFiles {
         written.map_err(|error| KeyFileError::Write(path, error))
     }
 
-    /// Reads the last signed version, if its file exists and is complete.
-    pub(super) fn signed_copy(&self, apex: FoldedName<'_>) -> Option<HostedZone> {
-        let path = self.directory.join(SIGNED);
+    /// Replaces the copy of the last signed version by the copy of the next one. If this fails, the
+    /// next start repeats it.
+    pub(super) fn confirm_copy(&self) {
+        let (next, path) = (self.directory.join(NEXT), self.directory.join(SIGNED));
+        let renamed = ownership::write().and_then(|_permit| {
+            fs::rename(&next, &path)?;
+            File::open(&self.directory)?.sync_all()
+        });
+        if let Err(error) = renamed {
+            tracing::warn!(%error, "cannot keep the signed zone in {}", path.display());
+        }
+    }
+
+    /// Removes the copy of a signed version that is not published.
+    pub(super) fn drop_copy(&self) {
+        let next = self.directory.join(NEXT);
+        let removed = ownership::write().and_then(|_permit| fs::remove_file(&next));
+        if let Err(error) = removed
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "cannot remove {}", next.display());
+        }
+    }
+
+    /// Reads the last signed version, if its file exists and is complete. `last_serial` is the
+    /// serial in the state.
+    pub(super) fn signed_copy(
+        &self,
+        apex: FoldedName<'_>,
+        last_serial: Option<u32>,
+    ) -> Option<HostedZone> {
+        if let Some(next) = self.read_copy(apex, NEXT) {
+            if last_serial == Some(next.serial()) {
+                self.confirm_copy();
+                return Some(next);
+            }
+            self.drop_copy();
+        }
+        self.read_copy(apex, SIGNED)
+    }
+
+    fn read_copy(&self, apex: FoldedName<'_>, name: &str) -> Option<HostedZone> {
+        let path = self.directory.join(name);
         let mut open = |path: &Path, most: u64| {
             let missing = || io::Error::from(io::ErrorKind::NotFound);
             disk::read(path, most.min(MAX_SIGNED))?.ok_or_else(missing)

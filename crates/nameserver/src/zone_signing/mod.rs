@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use avocet_config::signing::{SigningPolicy, ZoneSigning};
+use avocet_dnssec::rrsig::Rrsig;
 use avocet_dnssec::signing::SigningKey;
 use avocet_dnssec::zonemd::DigestHash;
 use avocet_io::process::{Eagerness, Thread};
@@ -26,7 +27,9 @@ use avocet_wire::{FoldedName, FoldedNameBuf};
 use avocet_zone::sign::timeline::{
     DsWitness, HeldTtl, KeyFacts, KeyPhase, KeyRole, KeyStep, KeyUse, TimedKey,
 };
-use avocet_zone::sign::{ReviewFault, SignFault, SignatureTimes, Signing, ZoneSigners, review};
+use avocet_zone::sign::{
+    ReviewFault, SignFault, SignatureTimes, SignedZone, Signing, ZoneSigners, review,
+};
 use avocet_zone::{HostedZone, UnsoundZone, is_newer};
 use thiserror::Error;
 
@@ -94,6 +97,18 @@ pub enum UndigestedZone {
     /// The zone with the ZONEMD record would have errors.
     #[error("{0}")]
     Unsound(#[from] UnsoundZone),
+}
+
+/// A version that is signed, but not published yet.
+struct NextVersion {
+    zone: Arc<HostedZone>,
+    steps: Vec<KeyStep>,
+    /// The Unix second at which its first signature expires.
+    expires_at_secs: u64,
+    /// The numbers of new and of kept signatures; `None` if the last version stays.
+    signatures: Option<(u32, u32)>,
+    /// Whether a copy is on the disk.
+    has_copy: bool,
 }
 
 /// The signer of one zone.
@@ -221,15 +236,23 @@ impl ZoneSigner {
         let zone_ttl_secs = source.max_ttl_secs().max(self.pools_ttl_secs);
         next.note_ttls(zone_ttl_secs, &self.policy.keys, now_secs);
         let made = self.make_keys(&mut next, now_secs)?;
-        let before = self.last.clone();
         let result = self.step_and_sign(source, &mut next, now_secs);
-        let (zone, steps) = result.inspect_err(|_| self.unmake(&made))?;
+        let signed = result.inspect_err(|_| self.unmake(&made))?;
         if let Err(error) = self.files.save(&next) {
             self.unmake(&made);
-            // The version was not published, so the next version does not follow it.
-            self.last = before;
+            self.files.drop_copy();
             return Err(error.into());
         }
+        let NextVersion { zone, steps, expires_at_secs, signatures, has_copy } = signed;
+        if has_copy {
+            self.files.confirm_copy();
+        }
+        if let Some((made, kept)) = signatures {
+            let (name, serial) = (self.name(), zone.serial());
+            tracing::info!(serial, made, kept, "zone {name} signed");
+            self.made += u64::from(made);
+        }
+        (self.last, self.expires_at_secs) = (Some(zone.clone()), Some(expires_at_secs));
         all_steps.extend(steps);
         self.log_steps(&made, &all_steps);
         for step in all_steps.iter().filter(|step| step.to.is_none()) {
@@ -266,10 +289,8 @@ impl ZoneSigner {
     pub(crate) fn kept_version(&mut self, now_secs: u64) -> Option<Arc<HostedZone>> {
         self.read_files().ok()?;
         let (last, state) = (self.last.clone()?, self.state.as_ref()?);
-        // The copy is written before the state, so it may be of a version that was not published
-        // because the state could not be written. The review shows whether its keys are in force.
-        let serial = last.serial();
-        if !state.last_serial.is_some_and(|before| before == serial || is_newer(serial, before)) {
+        // The last version may have been published without a copy.
+        if state.last_serial != Some(last.serial()) {
             return None;
         }
         let signers = self.signers(&state.timeline.key_use());
@@ -277,9 +298,7 @@ impl ZoneSigner {
         let times = SignatureTimes { refresh_secs: 0, ..self.times(now_secs) };
         review(&last, &signers, &times).ok()?;
         last.sign_online_with(&signers, self.policy.validity_secs);
-        if let Some(state) = &mut self.state {
-            state.last_serial = Some(serial);
-        }
+        self.expires_at_secs = self.expires_at_secs.or_else(|| first_end(&last, now_secs));
         Some(last)
     }
 
@@ -302,7 +321,7 @@ impl ZoneSigner {
             let read = self.files.read_key(key)?;
             self.keys.insert(key.tag, Arc::new(read));
         }
-        let copy = self.files.signed_copy(self.apex.view());
+        let copy = self.files.signed_copy(self.apex.view(), state.last_serial);
         let made = copy.as_ref().and_then(|copy| copy.with_made_names(&self.pools, 0).ok()?);
         self.last = made.or(copy).map(Arc::new);
         self.state = Some(state);
@@ -359,7 +378,7 @@ impl ZoneSigner {
         source: &HostedZone,
         next: &mut SignerState,
         now_secs: u64,
-    ) -> Result<(Arc<HostedZone>, Vec<KeyStep>), SigningError> {
+    ) -> Result<NextVersion, SigningError> {
         let Waits { policy, max_ttl_secs } = next.waits(&self.policy.keys, now_secs);
         let facts = KeyFacts {
             now_secs,
@@ -389,13 +408,17 @@ impl ZoneSigner {
         if !signed.is_changed
             && let Some(last) = &self.last
         {
-            self.expires_at_secs = Some(signed.expires_at_secs);
             last.sign_online_with(&signers, times.validity_secs);
-            return Ok((last.clone(), steps));
+            return Ok(NextVersion {
+                zone: last.clone(),
+                steps,
+                expires_at_secs: signed.expires_at_secs,
+                signatures: None,
+                has_copy: false,
+            });
         }
         review(&signed.zone, &signers, &times)?;
-        self.made += u64::from(signed.made);
-        self.expires_at_secs = Some(signed.expires_at_secs);
+        let SignedZone { made, kept, expires_at_secs, .. } = signed;
         // The new version keeps the changes from the last signed version, because IXFR sends the
         // differences of signed versions.
         let zone = match &self.last {
@@ -404,12 +427,25 @@ impl ZoneSigner {
         };
         let zone = Arc::new(zone);
         zone.sign_online_with(&signers, times.validity_secs);
-        let (name, serial) = (self.name(), zone.serial());
-        tracing::info!(serial, made = signed.made, kept = signed.kept, "zone {name} signed");
         // Without the copy, a server that restarts on a full disk would have no version to serve.
-        self.files.keep_copy(&zone)?;
-        self.last = Some(zone.clone());
-        Ok((zone, steps))
+        let has_copy = match self.files.keep_copy(&zone) {
+            Ok(()) => true,
+            Err(error) if self.ends_soon(now_secs) => {
+                let name = self.name();
+                tracing::error!(%error, "zone {name}: published without a copy on the disk");
+                false
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let signatures = Some((made, kept));
+        Ok(NextVersion { zone, steps, expires_at_secs, signatures, has_copy })
+    }
+
+    /// Returns whether more than half of the time for renewals has passed, so that the signatures
+    /// of the last version are close to their end.
+    fn ends_soon(&self, now_secs: u64) -> bool {
+        let patience_secs = u64::from(self.policy.refresh_secs) / 2;
+        self.expires_at_secs.is_some_and(|end_secs| end_secs <= now_secs + patience_secs)
     }
 
     /// Returns the keys that sign, as `used` states.
@@ -458,6 +494,17 @@ impl ZoneSigner {
             _ => Err(SigningError::Rolling),
         }
     }
+}
+
+/// Returns the Unix second at which the first signature of a zone expires.
+fn first_end(zone: &HostedZone, now_secs: u64) -> Option<u64> {
+    let signatures = zone.iter().flat_map(|node| node.sets()).flat_map(|set| set.signatures());
+    // The times of RRSIG records are serial numbers (RFC 4034 §3.1.5).
+    let end_secs = |rrsig: Rrsig<'_>| {
+        let left_secs = rrsig.expiration.wrapping_sub(now_secs as u32).cast_signed();
+        now_secs.saturating_add_signed(left_secs.into())
+    };
+    signatures.filter_map(|record| Rrsig::read(record.rdata)).map(end_secs).min()
 }
 
 /// Returns whether work on the whole zone is so short that it delays no query noticeably.

@@ -164,28 +164,53 @@ fn a_zone_is_signed_after_a_crash_between_the_first_keys_and_their_state() {
     assert!(refused.to_string().contains("has keys and no state.json"), "{refused}");
 }
 
+/// Fails writes to a file, as a full disk does: a directory is in its place.
+fn block(path: &std::path::Path) {
+    std::fs::create_dir(path).unwrap();
+}
+
 #[test]
 fn a_version_that_cannot_be_kept_on_disk_is_not_published_and_the_last_one_stays() {
     let mut site = Site::settled("full");
-    let (copy, state) = (site.directory.join("signed.zone"), site.directory.join("state.json"));
     let serial = site.signer.kept_version(site.now_secs).unwrap().serial();
-    for (file, is_published) in [(&copy, false), (&state, true)] {
-        // A directory in the place of a file fails the write, as a full disk does.
-        let octets = std::fs::read(file).unwrap();
-        std::fs::remove_file(file).unwrap();
-        std::fs::create_dir(file).unwrap();
+    let (next, state) =
+        (site.directory.join("signed.zone.next"), site.directory.join("state.json"));
+    let kept_state = std::fs::read(&state).unwrap();
+    for file in [&next, &state] {
+        let _ = std::fs::remove_file(file);
+        block(file);
         let failed = site.signer.publish(&source(7), None, site.now_secs).unwrap_err();
         assert!(failed.to_string().contains("cannot write"), "{failed}");
+        assert_eq!(site.signer.last.as_ref().unwrap().serial(), serial);
         std::fs::remove_dir(file).unwrap();
-        std::fs::write(file, octets).unwrap();
+        std::fs::write(&state, &kept_state).unwrap();
+        assert!(!next.exists(), "the copy of the version is removed");
         site.restart();
-        // If only the state could not be written, the copy is of the new version.
-        let kept = site.signer.kept_version(site.now_secs).unwrap();
-        assert_eq!(is_newer(kept.serial(), serial), is_published);
-        site.publish();
-        // The next version follows the one that is served.
-        assert!(!is_newer(kept.serial(), site.signer.last.as_ref().unwrap().serial()));
+        assert_eq!(site.signer.kept_version(site.now_secs).unwrap().serial(), serial);
     }
+    let published = site.signer.publish(&source(7), None, site.now_secs).unwrap();
+    assert!(is_newer(published.serial(), serial) && !next.exists());
+    // The machine crashes between the state and the new name of the copy.
+    std::fs::rename(site.directory.join("signed.zone"), &next).unwrap();
+    site.restart();
+    let kept = site.signer.kept_version(site.now_secs).unwrap();
+    assert!(kept.serial() == published.serial() && !next.exists());
+}
+
+#[test]
+fn signatures_that_end_soon_are_renewed_without_a_copy_on_the_disk() {
+    let mut site = Site::settled("ends");
+    let end_secs = site.signer.expires_at_secs.unwrap();
+    site.restart();
+    site.signer.kept_version(site.now_secs).unwrap();
+    assert_eq!(site.signer.expires_at_secs, Some(end_secs), "as the signatures say");
+    block(&site.directory.join("signed.zone.next"));
+    let refresh_secs = u64::from(site.config.policy.refresh_secs);
+    for (before_secs, is_published) in [(refresh_secs - 1, false), (refresh_secs / 2, true)] {
+        let result = site.signer.publish(&site.source, None, end_secs - before_secs);
+        assert_eq!(result.is_ok(), is_published, "{result:?}");
+    }
+    assert!(site.signer.expires_at_secs.unwrap() > end_secs);
 }
 
 #[test]

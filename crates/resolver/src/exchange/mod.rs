@@ -92,6 +92,7 @@ pub(crate) mod streams;
 pub(crate) mod timers;
 pub(crate) mod wheel;
 
+use avocet_wire::Rcode;
 use chacha20::ChaCha12Rng;
 
 use crate::action::{Action, Actions};
@@ -135,6 +136,8 @@ pub(crate) struct Exchange {
     /// The server that denied a name in mixed case, as a set; empty if there is none. The denial is
     /// being verified with a query in lower case.
     pub(crate) denied: u64,
+    /// The RCODE of this denial.
+    pub(crate) denied_rcode: Option<Rcode>,
     /// Servers of `plain` that are only assumed to lack EDNS: they did not answer a query with
     /// EDNS, but did not reject EDNS either.
     pub(crate) guessed_plain: u64,

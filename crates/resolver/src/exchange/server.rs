@@ -35,11 +35,11 @@ const GUESSED_INABILITY_MS: u64 = 60_000;
 /// Number of answers in a row to queries without EDNS, after failures with EDNS, that show that a
 /// server does not support EDNS.
 const GUESSES: u32 = 3;
-/// Number of denials that are equal in mixed case and in lower case after which a server is assumed
-/// to find names in mixed case. One is not enough, because the name may not exist.
+/// Number of denials that are equal in mixed case and in lower case after which the denials of a
+/// server are believed for [`INABILITY_MS`]. One is not enough, because the name may not exist.
 const EQUAL_DENIALS: u32 = 3;
-/// Milliseconds after such a denial for which further denials of the server are not verified. A
-/// flood of random names thus costs one query more, not one for each of [`EQUAL_DENIALS`].
+/// Milliseconds after such a denial for which further denials of the server are not verified, and do
+/// not count. A flood of random names thus costs one query more, and proves no more than one name.
 const BELIEF_MS: u64 = 10_000;
 
 /// Whether a query is the first of an exchange to its server.
@@ -64,8 +64,7 @@ pub(crate) struct Server {
     pub(crate) cookie: Cookie,
     pub(crate) breaker: Breaker,
     folds_case_until_ms: u64,
-    /// Whether the server answers names in mixed case correctly: it has found such a name, or has
-    /// denied several names in lower case, too.
+    /// Whether the server answers names in mixed case correctly: it has found such a name.
     pub(crate) finds_any_case: bool,
     /// Number of times that the server denied a name in mixed case and in lower case.
     equal_denials: u32,
@@ -231,9 +230,12 @@ impl Server {
 
     /// Records that the server denied a name in lower case, as it had in mixed case.
     pub(crate) fn note_equal_denial(&mut self, now_ms: u64) {
-        self.believed_until_ms = now_ms + BELIEF_MS;
+        if now_ms < self.believed_until_ms {
+            return;
+        }
         self.equal_denials += 1;
-        self.finds_any_case |= self.equal_denials >= EQUAL_DENIALS;
+        let is_usual = self.equal_denials >= EQUAL_DENIALS;
+        self.believed_until_ms = now_ms + if is_usual { INABILITY_MS } else { BELIEF_MS };
     }
 
     /// Returns whether an error of the server may be due to mixed case. The result is `false` for a

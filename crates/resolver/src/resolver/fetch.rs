@@ -56,7 +56,8 @@ impl<W> Resolver<W> {
             self.tasks[at].note(Failure::TooManyQueries);
             return Err(NotFetched::Exhausted);
         }
-        let (joined, patience) = (self.fetches.find(&inquiry), inquiry.patience);
+        let Inquiry { patience, is_of_client, .. } = inquiry;
+        let joined = self.fetches.find(&inquiry);
         let fetch_at = match joined {
             Some(fetch_at) => fetch_at,
             None if self.fetches.len() >= MAX_FETCHES => return Err(NotFetched::Exhausted),
@@ -64,11 +65,10 @@ impl<W> Resolver<W> {
         };
         if let Some(fetch) = self.fetches.get_mut(fetch_at) {
             fetch.inquiry.patience = fetch.inquiry.patience.max(patience);
-        }
-        if let Some(fetch) = self.fetches.get_mut(fetch_at)
-            && !fetch.waiters.contains(&at)
-        {
-            fetch.waiters.push(at);
+            fetch.inquiry.is_of_client |= is_of_client;
+            if !fetch.waiters.contains(&at) {
+                fetch.waiters.push(at);
+            }
         }
         if joined.is_some() {
             self.tasks[at].record(cx.now_ms, Step::Joined);
@@ -313,10 +313,8 @@ impl<W> Resolver<W> {
         let Some(Fetch { inquiry, .. }) = self.fetches.get(fetch_at) else { return false };
         let is_useless = match fetched.rcode {
             Rcode::REFUSED | Rcode::SERVFAIL | Rcode::FORMERR => true,
-            // A server that finds other names in mixed case does not serve the zone.
-            Rcode::NOERROR => {
-                !server.finds_any_case && classify::sort(inquiry, fetched) == Sort::Lame
-            }
+            Rcode::NOERROR if server.finds_any_case && inquiry.letters == Letters::Random => false,
+            Rcode::NOERROR => classify::sort(inquiry, fetched) == Sort::Lame,
             _ => false,
         };
         if inquiry.letters == Letters::Lower {

@@ -40,6 +40,8 @@ enum ReplyContent {
     Data,
     /// NXDOMAIN, or no data.
     Nothing,
+    /// The same RCODE as for the name in mixed case, and no data.
+    SameDenial,
     Error,
 }
 
@@ -171,6 +173,10 @@ impl<W> Resolver<W> {
         let bit = 1 << query.place;
         if !query.is_mixed {
             if task.exchange.lower_case & bit != 0 {
+                let is_equal = found == ReplyContent::Nothing
+                    && task.exchange.denied & bit != 0
+                    && task.exchange.denied_rcode == Some(rcode);
+                let found = if is_equal { ReplyContent::SameDenial } else { found };
                 learn_from_lower_case((&task.exchange, bit), found, server, now_ms);
             }
             return false;
@@ -190,7 +196,7 @@ impl<W> Resolver<W> {
             && task.may_ask()
             && !self.reply.has_proof();
         if is_in_doubt {
-            task.exchange.denied = bit;
+            (task.exchange.denied, task.exchange.denied_rcode) = (bit, Some(rcode));
         }
         is_in_doubt
     }
@@ -309,7 +315,7 @@ fn learn_from_lower_case(
     now_ms: u64,
 ) {
     match found {
-        ReplyContent::Nothing if exchange.denied & bit != 0 => server.note_equal_denial(now_ms),
+        ReplyContent::SameDenial => server.note_equal_denial(now_ms),
         ReplyContent::Data | ReplyContent::Nothing
             if (exchange.minding_case | exchange.denied) & bit != 0 =>
         {

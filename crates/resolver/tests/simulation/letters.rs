@@ -188,3 +188,33 @@ fn no_data_for_a_name_in_mixed_case_is_verified_in_lower_case() {
     assert!(answer.records[0].starts_with("answer "), "of the query in lower case");
     assert_eq!(ask(&mut world, 1), (Rcode::NOERROR, 1), "it is asked in lower case now");
 }
+
+#[test]
+fn a_server_that_denies_mixed_case_and_has_no_data_in_lower_case_is_asked_in_lower_case() {
+    let minds = Says { mixed: Rcode::NXDOMAIN, lower: Rcode::NOERROR };
+    let soa = "example. 300 SOA ns.test. host.test. 1 2 3 4 300";
+    let mut world = World::new(1, Faults::NONE, plan(vec![rule(".", &[1])]));
+    world.serve(1, move |query| match minds.replies(query) {
+        replies if replies[0].1[3] & 15 == 0 => {
+            vec![(0, avocet_testkit::Response::to(query).authority(soa).octets())]
+        }
+        replies => replies,
+    });
+    assert_eq!(ask(&mut world, 0), (Rcode::NOERROR, 2));
+    assert_eq!(ask(&mut world, 1), (Rcode::NOERROR, 1));
+}
+
+#[test]
+fn denials_at_the_same_time_prove_no_more_than_one() {
+    let denies = Says { mixed: Rcode::NXDOMAIN, lower: Rcode::NXDOMAIN };
+    let mut world = world(&[denies]);
+    for host in 0..8 {
+        world.ask(&format!("a-name-of-many-letters-{host}.example. A"));
+    }
+    world.run(world.net.now_ms + 1_000);
+    assert_eq!(world.sent.len(), 16, "all are verified");
+    for (host, queries) in [(8, 2), (9, 2), (10, 1)] {
+        pass(&mut world);
+        assert_eq!(ask(&mut world, host), (Rcode::NXDOMAIN, queries));
+    }
+}

@@ -5,7 +5,7 @@
 //! configuration, follows no redirect, and connects to no private address unless the configuration
 //! has this address.
 
-use std::io;
+use std::io::{self, Read};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -116,9 +116,13 @@ impl ProxyClient {
         let request = self.agent.post(&url);
         let request = request.header(CONTENT_TYPE, MEDIA_TYPE_OBLIVIOUS);
         let request = request.header(ACCEPT, MEDIA_TYPE_OBLIVIOUS);
-        match request.send(&query.octets[..]).and_then(read) {
-            Ok((OK, body)) => (ProxyResult::Answered, proxied_reply(OK, &body)),
-            Ok((status, _)) => (ProxyResult::Rejected, proxied_reply(status, b"")),
+        match request.send(&query.octets[..]) {
+            // The target has responded, even if its response cannot be used.
+            Ok(response) => match read(response) {
+                Some((OK, body)) => (ProxyResult::Answered, proxied_reply(OK, &body)),
+                Some((status, _)) => (ProxyResult::Rejected, proxied_reply(status, b"")),
+                None => (ProxyResult::Rejected, proxied_reply(BAD_GATEWAY, b"")),
+            },
             Err(error) => {
                 tracing::debug!(host, "proxied query: {error}");
                 let is_late = matches!(error, ureq::Error::Timeout(_));
@@ -129,13 +133,20 @@ impl ProxyClient {
     }
 }
 
-/// Returns the status of a response, with its body. A body of another media type is not passed on.
-fn read(mut response: ureq::http::Response<ureq::Body>) -> Result<(u16, Vec<u8>), ureq::Error> {
+/// Returns the status of a response, with its body; `None` if the body is incomplete or too long. A
+/// body of another media type is not passed on.
+fn read(mut response: ureq::http::Response<ureq::Body>) -> Option<(u16, Vec<u8>)> {
     let status = response.status().as_u16();
     let media = response.headers().get(CONTENT_TYPE).and_then(|text| text.to_str().ok());
     let is_sealed = media.is_some_and(|media| media.starts_with(MEDIA_TYPE_OBLIVIOUS));
-    let body = response.body_mut().with_config().limit(BOUNDS.octets).read_to_vec()?;
-    Ok(if status == OK && !is_sealed { (BAD_GATEWAY, Vec::new()) } else { (status, body) })
+    if status != OK || !is_sealed {
+        return Some((if status == OK { BAD_GATEWAY } else { status }, Vec::new()));
+    }
+    // The body may be compressed, so the limit also applies to the octets after decompression.
+    let mut body = Vec::new();
+    let received = response.body_mut().with_config().limit(BOUNDS.octets).reader();
+    received.take(BOUNDS.octets + 1).read_to_end(&mut body).ok()?;
+    (body.len() as u64 <= BOUNDS.octets).then_some((status, body))
 }
 
 /// Returns the addresses of a host in the configuration.

@@ -568,6 +568,8 @@ impl Connection {
         }
         if is_faulty {
             // A message without a header is no query, and more of them may follow without end.
+            tracing::debug!(client = %client.ip, "a message without a header ends the connection");
+            self.piece_since_ms = None;
             return Ok(ReadState::Closed);
         }
         self.paused = state == ReadState::Stopped;

@@ -7,7 +7,7 @@
 //! targets and clients are served meanwhile, each target and each client has only some of the
 //! places, and a target that has failed has one place until it responds.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,6 +22,8 @@ const MAX_WAITING: usize = 256;
 const MAX_OF_CLIENT: usize = 32;
 /// Maximum number of these queries for a target that has failed.
 const MAX_FOR_FAILED: usize = 16;
+/// Number of failures in a row after which a target counts as failed.
+const MANY_FAILURES: u32 = 3;
 /// Number of queries that are forwarded at the same time.
 pub const PROXY_PLACES: usize = 16;
 /// Maximum number of these queries of one client.
@@ -75,9 +77,19 @@ struct WaitingQueries {
     queries: VecDeque<ProxiedQuery>,
     /// The queries that are forwarded now.
     in_progress: Vec<Forwarded>,
-    /// The targets whose last query failed.
-    failed: HashSet<(String, u16)>,
+    /// The targets with queries that failed since the last response.
+    failed: HashMap<(String, u16), FailedQueries>,
     is_closed: bool,
+}
+
+/// The queries to a target that failed since its last response.
+struct FailedQueries {
+    count: u32,
+    /// The client of the first of them.
+    first: IpAddr,
+    /// Whether there was another client, too. The client chooses the path at the target, so that
+    /// failures of one client say nothing about the target.
+    has_other: bool,
 }
 
 /// The client and the target of a query that is forwarded now.
@@ -99,7 +111,12 @@ impl Forwarded {
 
 impl WaitingQueries {
     fn has_failed(&self, target: &NamedTarget) -> bool {
-        self.failed.iter().any(|(host, port)| *port == target.port && *host == target.host)
+        self.failed.iter().any(|((host, port), failed)| {
+            *port == target.port
+                && *host == target.host
+                && failed.has_other
+                && failed.count >= MANY_FAILURES
+        })
     }
 
     /// Returns whether a query of its client and for its target may begin now.
@@ -131,7 +148,13 @@ impl TakenQuery<'_> {
         let target = Forwarded::of(&self.query).target;
         let failed = &mut self.queue.lock().failed;
         match result {
-            ProxyResult::Failed => drop(failed.insert(target)),
+            ProxyResult::Failed => {
+                let ip = self.query.ip;
+                let none = FailedQueries { count: 0, first: ip, has_other: false };
+                let of_target = failed.entry(target).or_insert(none);
+                of_target.count = of_target.count.saturating_add(1);
+                of_target.has_other |= of_target.first != ip;
+            }
             // If the configuration no longer has the target, its failure is forgotten, too.
             ProxyResult::Answered | ProxyResult::Rejected | ProxyResult::Foreign => {
                 failed.remove(&target);
@@ -158,7 +181,8 @@ impl ProxyQueue {
         let mut waiting = self.lock();
         let is_of_client = |one: &&ProxiedQuery| one.ip == query.ip;
         let of_client = waiting.queries.iter().filter(is_of_client).count();
-        let is_to_target = |one: &&ProxiedQuery| one.target == query.target;
+        let target = Forwarded::of(&query);
+        let is_to_target = |one: &&ProxiedQuery| target.is_to(&one.target);
         let is_full = waiting.queries.len() >= MAX_WAITING
             || of_client >= MAX_OF_CLIENT
             || waiting.has_failed(&query.target)
@@ -267,8 +291,16 @@ mod tests {
     #[test]
     fn a_target_that_fails_has_one_place_until_it_responds() {
         let queue = ProxyQueue::default();
+        let fail = |client: u8| {
+            assert!(queue.push(query(client)));
+            queue.take().unwrap().finish(ProxyResult::Failed);
+        };
+        (0..9).for_each(|_| fail(1));
         (0..2).for_each(|_| assert!(queue.push(query(1))));
-        queue.take().unwrap().finish(ProxyResult::Failed);
+        let others: Vec<_> = (0..2).map(|_| queue.take().unwrap()).collect();
+        drop(others);
+        fail(2);
+        assert!(queue.push(query(1)));
         let probe = queue.take().unwrap();
         (1..=MAX_FOR_FAILED).for_each(|client| assert!(queue.push(query(client as u8))));
         assert!(!queue.push(query(99)), "the target has failed, and many queries wait for it");
@@ -277,6 +309,10 @@ mod tests {
         assert!(queue.lock().next().is_none(), "the target has no other place");
         probe.finish(ProxyResult::Answered);
         let both = [queue.take().unwrap(), queue.take().unwrap()];
-        assert_eq!(both.map(|taken| taken.query.route.request), [1, 2]);
+        assert_eq!(both.each_ref().map(|taken| taken.query.route.request), [1, 2]);
+        drop(both);
+        fail(1);
+        fail(2);
+        assert!(!queue.lock().has_failed(&query(1).target), "two failures may be by chance");
     }
 }

@@ -155,6 +155,8 @@ impl StreamConnection {
             ControlFlow::Continue(())
         })?;
         if vitals.is_flooded() {
+            let server = tcp.peer_addr().map_or_else(|_| String::new(), |addr| addr.to_string());
+            tracing::debug!(server, "more messages than queries end the connection");
             return Err(io::Error::other("more messages than queries"));
         }
         if let Some(said) = session.take_alternative()
