@@ -38,8 +38,9 @@ const GUESSES: u32 = 3;
 /// Number of denials that are equal in mixed case and in lower case after which the denials of a
 /// server are believed for [`INABILITY_MS`]. One is not enough, because the name may not exist.
 const EQUAL_DENIALS: u32 = 3;
-/// Milliseconds after such a denial for which further denials of the server are not verified, and do
-/// not count. A flood of random names thus costs one query more, and proves no more than one name.
+/// Milliseconds after such a denial for which further denials of the server are not verified, and
+/// do not count. A flood of random names thus costs one query more, and proves no more than one
+/// name.
 const BELIEF_MS: u64 = 10_000;
 
 /// Whether a query is the first of an exchange to its server.

@@ -567,10 +567,7 @@ impl Connection {
             }
         }
         if is_faulty {
-            // A message without a header is no query, and more of them may follow without end.
-            tracing::debug!(client = %client.ip, "a message without a header ends the connection");
-            self.piece_since_ms = None;
-            return Ok(ReadState::Closed);
+            return Ok(self.end_of_queries());
         }
         self.paused = state == ReadState::Stopped;
         // The client is not considered slow while the server does not read.
@@ -578,6 +575,14 @@ impl Connection {
         let since_ms = self.piece_since_ms.filter(|_| !has_query).unwrap_or(now_ms);
         self.piece_since_ms = is_waiting.then_some(since_ms);
         Ok(state)
+    }
+
+    /// Ends the reading from a client after a message without a header: the message is no query, and
+    /// more of them may follow without end. Queries in flight are still answered.
+    fn end_of_queries(&mut self) -> ReadState {
+        tracing::debug!(client = %self.client.ip, "a message without a header");
+        self.piece_since_ms = None;
+        ReadState::Closed
     }
 
     fn is_quiet(&self) -> bool {
