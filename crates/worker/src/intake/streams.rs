@@ -577,8 +577,8 @@ impl Connection {
         Ok(state)
     }
 
-    /// Ends the reading from a client after a message without a header: the message is no query, and
-    /// more of them may follow without end. Queries in flight are still answered.
+    /// Ends the reading from a client after a message without a header: the message is no query,
+    /// and more of them may follow without end. Queries in flight are still answered.
     fn end_of_queries(&mut self) -> ReadState {
         tracing::debug!(client = %self.client.ip, "a message without a header");
         self.piece_since_ms = None;
