@@ -63,6 +63,14 @@ pub(crate) struct PendingQuery {
 }
 
 impl PendingQuery {
+    /// Returns whether the first label was sent with a letter in upper case. A server that has
+    /// found such a name finds names in any case.
+    pub(crate) fn is_leaf_mixed(&self) -> bool {
+        let leaf =
+            self.question.split_first().and_then(|(len, rest)| rest.get(..usize::from(*len)));
+        leaf.is_some_and(|leaf| leaf.iter().any(u8::is_ascii_uppercase))
+    }
+
     const VACANT: Self = Self {
         owner: Owner::Nobody,
         socket: SocketId { endpoint: EndpointId(0), slot: SocketSlot::Stream },

@@ -277,9 +277,11 @@ impl<W> Resolver<W> {
             _ => return false,
         };
         if query.is_mixed {
-            server.finds_any_case = !is_denied && finds_name(inquiry, fetched);
-            // The root servers are known to find names in any letter case.
+            server.finds_any_case = query.is_leaf_mixed() && finds_name(inquiry, fetched);
+            // The root servers are known to find names in any letter case. Without a proof, a denial
+            // of a signed zone is useless in any case.
             let is_open = inquiry.is_of_client
+                && !inquiry.needs_signatures()
                 && (inquiry.zone.len() > 1 || inquiry.manner.recursion_desired)
                 && fetch.denied.is_none();
             return is_denied
@@ -312,7 +314,7 @@ impl<W> Resolver<W> {
         let server = &mut self.exchanges.servers[query.server()];
         let Some(Fetch { inquiry, .. }) = self.fetches.get(fetch_at) else { return false };
         let is_useless = match fetched.rcode {
-            Rcode::REFUSED | Rcode::SERVFAIL | Rcode::FORMERR => true,
+            Rcode::REFUSED | Rcode::SERVFAIL | Rcode::FORMERR | Rcode::NOTIMP => true,
             Rcode::NOERROR if server.finds_any_case && inquiry.letters == Letters::Random => false,
             Rcode::NOERROR => classify::sort(inquiry, fetched) == Sort::Lame,
             _ => false,
@@ -329,13 +331,12 @@ impl<W> Resolver<W> {
     }
 }
 
-/// Returns whether a reply has data for the QNAME, or refers to a zone that contains it.
+/// Returns whether a reply has data for the QNAME. The apex does not count, because a server may
+/// find its zones in any case, but not the names in them. Nor does a referral, for the same reason.
 fn finds_name(inquiry: &Inquiry, fetched: &Fetched) -> bool {
-    match classify::sort(inquiry, fetched) {
-        Sort::Answer => fetched.reply.has_answer(),
-        Sort::Referral(_) => true,
-        Sort::Hearsay | Sort::Lame | Sort::Failed(_) => false,
-    }
+    inquiry.qname != inquiry.zone
+        && fetched.reply.has_answer()
+        && classify::sort(inquiry, fetched) == Sort::Answer
 }
 
 /// Returns the requirements for the queries of an inquiry, which depend on the round and on packet

@@ -181,8 +181,9 @@ impl<W> Resolver<W> {
             }
             return false;
         }
-        server.finds_any_case = found == ReplyContent::Data;
-        let is_error = matches!(rcode, Rcode::REFUSED | Rcode::SERVFAIL | Rcode::FORMERR);
+        server.finds_any_case = found == ReplyContent::Data && query.is_leaf_mixed();
+        let is_error =
+            matches!(rcode, Rcode::REFUSED | Rcode::SERVFAIL | Rcode::FORMERR | Rcode::NOTIMP);
         if !server.may_mind_case(now_ms) {
             return false;
         }

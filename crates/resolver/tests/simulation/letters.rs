@@ -218,3 +218,24 @@ fn denials_at_the_same_time_prove_no_more_than_one() {
         assert_eq!(ask(&mut world, host), (Rcode::NXDOMAIN, queries));
     }
 }
+
+#[test]
+fn a_name_that_had_its_stored_case_by_chance_proves_nothing_about_others() {
+    let mut world = World::new(1, Faults::NONE, plan(vec![rule(".", &[1])]));
+    world.serve(1, move |query| {
+        let qname = &query.question[..query.question.len() - 4];
+        let leaf = &qname[1..=usize::from(qname[0])];
+        let is_found =
+            leaf.eq_ignore_ascii_case(b"1234") || leaf.iter().all(u8::is_ascii_lowercase);
+        let response = if is_found {
+            address(query)
+        } else {
+            avocet_testkit::Response::to(query).rcode(Rcode::NXDOMAIN)
+        };
+        vec![(0, response.octets())]
+    });
+    assert_eq!(world.resolve("1234.example. A").rcode(), Rcode::NOERROR);
+    for name in ["onelongname", "anotherlongname"] {
+        assert_eq!(world.resolve(&format!("{name}.example. A")).rcode(), Rcode::NOERROR, "{name}");
+    }
+}
