@@ -2,11 +2,11 @@
 //! §5.3.3 step 4).
 
 use avocet_wire::view::RecordSection;
-use avocet_wire::{Rcode, Rtype, name};
+use avocet_wire::{FoldedName, Rcode, Rtype, name};
 
 use super::fetch::{Fetched, Inquiry};
 use super::rrset::Name;
-use crate::read::{ReplyRecord, folded_target};
+use crate::read::{Reply, ReplyRecord, folded_target};
 use crate::scrub::MAX_ALIASES;
 
 /// The kind of a reply.
@@ -45,6 +45,30 @@ pub(crate) fn sort(inquiry: &Inquiry, fetched: &Fetched) -> Sort {
             if is_hearsay { Sort::Hearsay } else { Sort::Answer },
         ),
     }
+}
+
+/// Returns the RCODE to use for a reply. NXDOMAIN is about the last name of a chain of aliases (RFC
+/// 6604 §3), so it is an error of the server if the reply has data for this name.
+pub(crate) fn rcode_of_chain(
+    rcode: Rcode,
+    (qname, qtype): (FoldedName<'_>, Rtype),
+    reply: &Reply,
+) -> Rcode {
+    if rcode != Rcode::NXDOMAIN || !reply.has_answer() {
+        return rcode;
+    }
+    let mut at = qname.to_buf();
+    for _ in 0..=MAX_ALIASES {
+        let mut here =
+            reply.section(RecordSection::Answer).filter(|record| record.owner == at.view());
+        if at.view() != qname && here.clone().any(|record| record.rtype == qtype) {
+            return Rcode::NOERROR;
+        }
+        let alias = here.find(|record| record.rtype == Rtype::CNAME);
+        let Some(target) = alias.and_then(|record| folded_target(record.rdata)) else { break };
+        at = target;
+    }
+    rcode
 }
 
 /// Returns whether the reply contains only malformed data as its answer.

@@ -234,6 +234,8 @@ impl<W> Resolver<W> {
         }
         let Some(rcode) = self.settle_form(query_at, form, cx) else { return };
         let query = self.exchanges.pending[query_at].clone();
+        let qtype = self.fetches.get(fetch_at).map_or(Rtype(0), |fetch| fetch.inquiry.qtype);
+        let rcode = classify::rcode_of_chain(rcode, (qname.view(), qtype), &reply);
         let candidates = self.fetches.get(fetch_at).map(|fetch| &fetch.inquiry.servers);
         let place = usize::from(query.place);
         let Some(&server) = candidates.and_then(|servers| servers.get(place)) else { return };
@@ -278,8 +280,8 @@ impl<W> Resolver<W> {
         };
         if query.is_mixed {
             server.finds_any_case = query.is_leaf_mixed() && finds_name(inquiry, fetched);
-            // The root servers are known to find names in any letter case. Without a proof, a denial
-            // of a signed zone is useless in any case.
+            // The root servers are known to find names in any letter case. Without a proof, no
+            // denial of a signed zone is useful.
             let is_open = inquiry.is_of_client
                 && !inquiry.needs_signatures()
                 && (inquiry.zone.len() > 1 || inquiry.manner.recursion_desired)

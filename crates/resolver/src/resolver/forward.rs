@@ -16,6 +16,7 @@ use crate::exchange::server::Server;
 use crate::exchange::{Exchange, Exchanges};
 use crate::failure::Failure;
 use crate::iterate::ask::MAX_MALFORMED;
+use crate::iterate::classify::rcode_of_chain;
 use crate::query;
 use crate::read::{Extent, Malformed};
 use crate::scrub::{Asked, Belief, Scrubber, Verdict};
@@ -146,6 +147,9 @@ impl<W> Resolver<W> {
             keepalive: self.reply.opt().keepalive,
         };
         if let Some(rcode) = self.settle_form(query_at, form, cx) {
+            let target = self.tasks[at].target.view();
+            let asked = (target.qname(), target.qtype());
+            let rcode = rcode_of_chain(rcode, asked, &self.reply);
             if self.doubts_forwarded_denial(query_at, rcode, cx.now_ms) {
                 return self.repeat(query_at, Repeat::LowerCase, cx);
             }

@@ -213,3 +213,18 @@ fn a_server_that_denies_three_names_in_lower_case_too_is_not_doubted_again() {
         world.pass(11);
     }
 }
+
+/// RFC 6604 §3: the RCODE is about the last name of a chain of aliases, and that name has data.
+#[test]
+fn nxdomain_beside_the_data_at_the_end_of_a_chain_is_no_denial() {
+    let answer = |query: &Query| {
+        let response = Response::to(query).without_flags(RA | RD).flags(AA).rcode(Rcode::NXDOMAIN);
+        let response = response.answer("www.example. 60 CNAME web.example.");
+        response.answer("web.example. 60 A 192.0.2.80").octets()
+    };
+    let mut world = world_with_three(answer, recursion());
+    let chain =
+        ["answer www.example. 60 CNAME web.example.", "answer web.example. 60 A 192.0.2.80"];
+    world.resolve("www.example. A").check(Rcode::NOERROR, &chain);
+    assert_eq!(world.take_sent().len(), 2);
+}

@@ -339,3 +339,23 @@ fn replies_damaged_anywhere_do_no_harm() {
         assert!(!is_cached(&world, "ns.example.", 1), "seed {seed}");
     }
 }
+
+/// RFC 6604 §3: the RCODE is about the last name of a chain of aliases, and that name has data.
+#[test]
+fn nxdomain_beside_the_data_at_the_end_of_a_chain_is_no_denial() {
+    let mut world = World::simple(|query| {
+        let response = Response::to(query).rcode(Rcode::NXDOMAIN);
+        let response = response.answer("www.example. 60 CNAME web.example.");
+        vec![(0, response.answer("web.example. 60 A 192.0.2.80").octets())]
+    });
+    let answer = world.resolve("www.example. A");
+    assert_eq!((answer.rcode(), answer.records.len()), (Rcode::NOERROR, 2));
+    // Without data at the end of the chain, it is a denial of the last name.
+    world.serve(1, |query| {
+        let response = Response::to(query).rcode(Rcode::NXDOMAIN);
+        let response = response.answer("old.example. 60 CNAME gone.example.");
+        let soa = "example. 300 SOA ns.example. admin.example. 1 2 3 4 60";
+        vec![(0, response.authority(soa).octets())]
+    });
+    assert_eq!(world.resolve("old.example. A").rcode(), Rcode::NXDOMAIN);
+}
