@@ -60,6 +60,8 @@ mod extras;
 mod full_disk;
 #[path = "operation/geo.rs"]
 mod geo;
+#[path = "operation/goaway.rs"]
+mod goaway;
 #[path = "operation/home_ca.rs"]
 mod home_ca;
 #[path = "operation/hostile.rs"]

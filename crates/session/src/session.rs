@@ -198,6 +198,18 @@ impl ClientSession {
         self.asking.as_mut()?.take_failure()
     }
 
+    /// Reports whether no further query can be sent, while responses are outstanding: the server has
+    /// announced the end of the connection.
+    pub fn is_draining(&self) -> bool {
+        self.asking.as_ref().is_some_and(|asking| asking.is_draining())
+    }
+
+    /// Takes the queries that the server did not process before it announced the end of the
+    /// connection.
+    pub fn take_unprocessed(&mut self) -> Vec<Vec<u8>> {
+        self.asking.as_mut().map_or_else(Vec::new, |asking| asking.take_unprocessed())
+    }
+
     /// Reports whether a query to a server of DNS over HTTPS still waits for its response.
     pub fn is_owed(&self) -> bool {
         self.asking.as_ref().is_some_and(|asking| asking.is_owed())

@@ -30,14 +30,7 @@ impl Announcing {
     fn start(alt_svc: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
-        let chain = vec![CertificateDer::from_pem_slice(ONE[0].as_bytes()).unwrap()];
-        let key = PrivateKeyDer::from_pem_slice(ONE[1].as_bytes()).unwrap();
-        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap();
-        let mut config = config.with_no_client_auth().with_single_cert(chain, key).unwrap();
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        let (config, alt_svc) = (Arc::new(config), alt_svc.to_owned());
+        let (config, alt_svc) = (http2_config(), alt_svc.to_owned());
         let answered = Arc::new(AtomicUsize::new(0));
         let accepted = Arc::new(AtomicUsize::new(0));
         let (shared, connections) = (answered.clone(), accepted.clone());
@@ -59,8 +52,20 @@ impl Announcing {
     }
 }
 
+/// Returns the settings of TLS for a server of HTTP/2.
+pub(crate) fn http2_config() -> Arc<ServerConfig> {
+    let chain = vec![CertificateDer::from_pem_slice(ONE[0].as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(ONE[1].as_bytes()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let mut config = config.with_no_client_auth().with_single_cert(chain, key).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Arc::new(config)
+}
+
 /// Writes a frame of HTTP/2.
-fn frame([kind, flags]: [u8; 2], id: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame([kind, flags]: [u8; 2], id: u32, payload: &[u8]) -> Vec<u8> {
     let len = &(payload.len() as u32).to_be_bytes()[1..];
     [len, &[kind, flags], &id.to_be_bytes(), payload].concat()
 }
@@ -90,7 +95,7 @@ fn serve(
     }
 }
 
-fn response(id: u32, alt_svc: &str, query: &[u8]) -> Vec<u8> {
+pub(crate) fn response(id: u32, alt_svc: &str, query: &[u8]) -> Vec<u8> {
     let (name, kind) = (b"alt-svc", b"application/dns-message");
     let block = [
         &[0x88, 0x0f, 0x10, kind.len() as u8][..],
@@ -132,7 +137,7 @@ fn forward_to_path(upstream: &Announcing, path: &str) -> (Site, Server) {
 }
 
 /// Forwards to an upstream, with more keys.
-fn forward_to_url(url: &str, keys: &str) -> (Site, Server) {
+pub(crate) fn forward_to_url(url: &str, keys: &str) -> (Site, Server) {
     let site = Site::new();
     fs::write(site.directory.join("one.pem"), ONE[0]).unwrap();
     site.write(&format!(

@@ -4,7 +4,8 @@
 //! while the server's limits on streams or on flow control permit no more. A query that gets no DNS
 //! message gets SERVFAIL with the reason as extended error, because the connection is still usable.
 //! Once the server announces the end of the connection (GOAWAY), no query is sent any more, and the
-//! connection ends with the last response that is outstanding.
+//! connection ends with the last response that is outstanding. The owner of the connection sends the
+//! queries that the server did not process over another connection.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -165,6 +166,8 @@ pub struct Http2Client {
     received: u32,
     budget: u32,
     is_draining: bool,
+    /// The queries that the server did not process before it announced the end of the connection.
+    unprocessed: Vec<Vec<u8>>,
     end: Option<HttpFault>,
     /// The reason why the last unsuccessful query has no response.
     failure: Option<HttpFault>,
@@ -215,6 +218,7 @@ impl Http2Client {
             received: 0,
             budget: MAX_BUDGET,
             is_draining: false,
+            unprocessed: Vec::new(),
             end: None,
             failure: None,
             alternative: HeardAlternative::Wanted,
@@ -224,6 +228,22 @@ impl Http2Client {
     /// Reports whether a query still waits for its response.
     pub(crate) fn is_owed(&self) -> bool {
         !self.open.is_empty() || !self.waiting.is_empty()
+    }
+
+    /// Reports whether no further query can be sent, while responses are outstanding.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining && !self.has_ended()
+    }
+
+    /// Takes the queries that were not processed, if no further query can be sent.
+    pub(crate) fn take_unprocessed(&mut self) -> Vec<Vec<u8>> {
+        if !self.is_draining {
+            return Vec::new();
+        }
+        self.waiting_octets = 0;
+        let mut queries = mem::take(&mut self.unprocessed);
+        queries.extend(self.waiting.drain(..).map(|query| query.query));
+        queries
     }
 
     /// Takes the server's announcement of HTTP/3.
@@ -468,7 +488,8 @@ impl Http2Client {
             code => return Err(HttpFault::Ended(code)),
         }
         // Later queries were not processed: they are sent again over another connection.
-        self.open.retain(|query| query.stream <= last);
+        let later = self.open.extract_if(.., |query| query.stream > last);
+        self.unprocessed.extend(later.map(|query| query.query));
         self.is_draining = true;
         Ok(())
     }

@@ -173,7 +173,8 @@ impl Upstreams {
         now_ms: u64,
         deliver: &mut impl FnMut(&[u8]),
     ) -> Option<SocketFault> {
-        self.endpoints.drive_stream(poller, (id, event), now_ms, deliver)
+        let fault = self.endpoints.drive_stream(poller, (id, event), now_ms, deliver);
+        fault.or_else(|| self.endpoints.resend(poller, id, now_ms, &mut self.rng))
     }
 
     /// Handles the QUIC timers that are due. Connections that end are added to the faults.

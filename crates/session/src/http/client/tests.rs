@@ -207,11 +207,13 @@ fn the_end_that_a_server_announces_loses_nothing_that_it_processes() {
     pair.requests();
     pair.client.push(&query(4, b'a'));
     assert_eq!(pair.requests(), [], "nothing is sent any more");
-    assert!(!pair.client.has_ended());
+    assert!(!pair.client.has_ended() && pair.client.is_draining());
+    assert_eq!(pair.client.take_unprocessed(), [query(3, b'a'), query(4, b'a')]);
+    assert!(pair.client.take_unprocessed().is_empty() && pair.client.is_owed());
     pair.respond(1, "200", &query(0, b'a'));
     assert!(!pair.client.has_ended());
     pair.respond(3, "200", &query(0, b'a'));
-    assert!(pair.client.has_ended());
+    assert!(pair.client.has_ended() && !pair.client.is_owed());
     assert_eq!((pair.delivered.len(), pair.client.take_failure()), (2, None));
     let mut pair = Pair::new(HttpMethod::Post);
     pair.client.push(&query(1, b'a'));

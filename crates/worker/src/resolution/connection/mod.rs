@@ -124,6 +124,24 @@ impl Connection {
         }
     }
 
+    /// Reports whether no further query can be sent, while responses are outstanding. A QUIC
+    /// connection ends at once in this case.
+    pub(super) fn is_draining(&self) -> bool {
+        match self {
+            Self::Stream(stream) => stream.is_draining(),
+            Self::Quic(_) => false,
+        }
+    }
+
+    /// Takes the queries that the server did not process before it announced the end of the
+    /// connection.
+    pub(super) fn take_unprocessed(&mut self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Stream(stream) => stream.take_unprocessed(),
+            Self::Quic(_) => Vec::new(),
+        }
+    }
+
     /// Reports whether a query on the connection was not answered yet.
     pub(super) fn is_owed(&self) -> bool {
         match self {

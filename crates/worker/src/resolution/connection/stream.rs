@@ -200,6 +200,17 @@ impl StreamConnection {
         Some(WantedAlternative { peer: peer.clone(), addr: *addr, target })
     }
 
+    /// Reports whether no further query can be sent, while responses are outstanding.
+    pub(super) fn is_draining(&self) -> bool {
+        self.session.is_draining()
+    }
+
+    /// Takes the queries that the server did not process before it announced the end of the
+    /// connection.
+    pub(super) fn take_unprocessed(&mut self) -> Vec<Vec<u8>> {
+        self.session.take_unprocessed()
+    }
+
     /// Reports whether a query on the connection was not answered yet.
     pub(super) fn is_owed(&self) -> bool {
         self.session.is_owed()

@@ -11,12 +11,13 @@
 
 use std::collections::HashMap;
 
-use avocet_io::poll::{Event, Poller};
+use avocet_io::poll::Poller;
 use avocet_resolver::{EndpointId, SocketFault, SocketId, SocketSlot};
 use chacha20::rand_core::Rng;
 
 use super::super::connection::{Connection, Opener};
 use super::super::quic_timers::QuicTimers;
+use super::retiring::MAX_RETIRING;
 use super::{Endpoints, KeptSockets, SingleSocket, find_stream};
 
 impl Endpoints {
@@ -88,34 +89,11 @@ impl Endpoints {
     pub(super) fn promote(&mut self, id: SocketId) {
         let Some(Some(entry)) = self.kept.get_mut(id.endpoint.0 as usize) else { return };
         let candidate = entry.candidate.as_mut().and_then(Connection::as_quic);
-        if entry.retiring.is_none() && candidate.is_some_and(|candidate| candidate.is_ready()) {
-            entry.retiring = entry.stream.take();
+        let has_room = entry.retiring.len() < MAX_RETIRING;
+        if has_room && candidate.is_some_and(|candidate| candidate.is_ready()) {
+            entry.retiring.extend(entry.stream.take());
             entry.stream = entry.candidate.take();
         }
-    }
-
-    /// Reads the last answers on a connection that was replaced. Returns the fault if the
-    /// connection ended before these answers, so that its queries must be sent again.
-    pub(super) fn drive_retiring(
-        &mut self,
-        poller: &Poller,
-        (id, event): (SocketId, Event),
-        (now_ms, deliver): (u64, &mut impl FnMut(&[u8])),
-    ) -> Option<SocketFault> {
-        let Self { kept, buffer, .. } = self;
-        if id.slot != SocketSlot::Stream {
-            return None;
-        }
-        let entry = kept.get_mut(id.endpoint.0 as usize)?.as_mut()?;
-        let mut retiring = entry.retiring.take()?;
-        let was_owed = retiring.is_owed();
-        let fault = retiring.drive(poller, (id, event), buffer, (now_ms, deliver));
-        if fault.is_none() && retiring.is_owed() {
-            entry.retiring = Some(retiring);
-            return None;
-        }
-        retiring.close();
-        fault.filter(|_| was_owed).map(|_| SocketFault::Closed)
     }
 
     /// Begins and ends candidates, and ends connections that were replaced. Called about twice a
@@ -129,13 +107,12 @@ impl Endpoints {
         for number in 0..self.kept.len() {
             let id = SocketId { endpoint: EndpointId(number as u32), slot: SocketSlot::Stream };
             let Self { kept, quic, peers, ports, .. } = self;
-            if let Some(entry) = &mut kept[number]
-                && let Some(mut retiring) = entry.retiring.take_if(|one| {
+            if let Some(entry) = &mut kept[number] {
+                let is_over = |one: &mut Connection| {
                     let is_refilled = one.refill(poller, id).is_ok();
                     !is_refilled || !one.is_owed() || one.end_at(now_ms).is_some()
-                })
-            {
-                retiring.close();
+                };
+                entry.retiring.extract_if(.., is_over).for_each(|mut retiring| retiring.close());
             }
             if let Some(candidate) = candidate(kept, id) {
                 if candidate.end_at(now_ms).is_some() {
