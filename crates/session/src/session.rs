@@ -198,8 +198,8 @@ impl ClientSession {
         self.asking.as_mut()?.take_failure()
     }
 
-    /// Reports whether no further query can be sent, while responses are outstanding: the server has
-    /// announced the end of the connection.
+    /// Reports whether no further query can be sent, while responses are outstanding: the server
+    /// has announced the end of the connection.
     pub fn is_draining(&self) -> bool {
         self.asking.as_ref().is_some_and(|asking| asking.is_draining())
     }

@@ -4,8 +4,8 @@
 //! while the server's limits on streams or on flow control permit no more. A query that gets no DNS
 //! message gets SERVFAIL with the reason as extended error, because the connection is still usable.
 //! Once the server announces the end of the connection (GOAWAY), no query is sent any more, and the
-//! connection ends with the last response that is outstanding. The owner of the connection sends the
-//! queries that the server did not process over another connection.
+//! connection ends with the last response that is outstanding. Its owner sends the queries that the
+//! server did not process over another connection.
 
 use std::collections::VecDeque;
 use std::mem;

@@ -19,8 +19,8 @@ use super::{Endpoints, StreamQuery};
 pub(super) const MAX_RETIRING: usize = 8;
 
 impl Endpoints {
-    /// Keeps the connection of a server for its last answers only, if it takes no further query. The
-    /// next query opens another connection.
+    /// Keeps the connection of a server for its last answers only, if it takes no further query.
+    /// The next query opens another connection.
     pub(super) fn retire(&mut self, id: SocketId) {
         if id.slot != SocketSlot::Stream {
             return;
@@ -34,8 +34,8 @@ impl Endpoints {
         }
     }
 
-    /// Sends the queries that a former connection has not sent, over the present connection or a new
-    /// one. Returns a fault if that is not possible.
+    /// Sends the queries that a former connection has not sent, over the present connection or a
+    /// new one. Returns a fault if that is not possible.
     pub(in super::super) fn resend(
         &mut self,
         poller: &Poller,
