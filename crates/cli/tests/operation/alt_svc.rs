@@ -70,6 +70,22 @@ pub(crate) fn frame([kind, flags]: [u8; 2], id: u32, payload: &[u8]) -> Vec<u8> 
     [len, &[kind, flags], &id.to_be_bytes(), payload].concat()
 }
 
+/// A frame of HTTP/2.
+pub(crate) struct Http2Frame {
+    pub(crate) kind_and_flags: [u8; 2],
+    pub(crate) id: u32,
+    pub(crate) payload: Vec<u8>,
+}
+
+pub(crate) fn read_frame(stream: &mut impl Read) -> io::Result<Http2Frame> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head)?;
+    let [len0, len1, len2, kind, flags, id @ ..] = head;
+    let mut payload = vec![0; u32::from_be_bytes([0, len0, len1, len2]) as usize];
+    stream.read_exact(&mut payload)?;
+    Ok(Http2Frame { kind_and_flags: [kind, flags], id: u32::from_be_bytes(id), payload })
+}
+
 fn serve(
     mut stream: StreamOwned<ServerConnection, TcpStream>,
     alt_svc: &str,
@@ -78,12 +94,8 @@ fn serve(
     stream.read_exact(&mut [0; 24])?;
     stream.write_all(&frame([4, 0], 0, &[]))?;
     loop {
-        let mut head = [0; 9];
-        stream.read_exact(&mut head)?;
-        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
-        stream.read_exact(&mut payload)?;
-        let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-        match [head[3], head[4]] {
+        let Http2Frame { kind_and_flags, id, payload } = read_frame(&mut stream)?;
+        match kind_and_flags {
             [4, 0] => stream.write_all(&frame([4, 1], 0, &[]))?,
             // The body of a POST.
             [0, 1] => {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use rustls::{ServerConnection, StreamOwned};
 
-use crate::alt_svc::{forward_to_url, frame, http2_config, response};
+use crate::alt_svc::{Http2Frame, forward_to_url, frame, http2_config, read_frame, response};
 use crate::server::{PATIENCE, first_record, query, udp_client};
 use crate::upstream::ADDRESS;
 
@@ -62,15 +62,11 @@ fn serve(
     stream.write_all(&frame([SETTINGS, 0], 0, &[]))?;
     let mut held = Vec::new();
     loop {
-        let mut head = [0; 9];
-        stream.read_exact(&mut head)?;
-        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
-        stream.read_exact(&mut payload)?;
-        let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-        if [head[3], head[4]] == [SETTINGS, 0] {
+        let Http2Frame { kind_and_flags, id, payload } = read_frame(&mut stream)?;
+        if kind_and_flags == [SETTINGS, 0] {
             stream.write_all(&frame([SETTINGS, DONE], 0, &[]))?;
         }
-        if [head[3], head[4]] != [DATA, DONE] {
+        if kind_and_flags != [DATA, DONE] {
             continue;
         }
         let answer = response(id, "clear", &payload);
