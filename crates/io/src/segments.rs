@@ -30,7 +30,8 @@ const CONTROL_LEN: usize = size_of::<libc::cmsghdr>() + size_of::<u16>();
 
 // The length is at the offset that CMSG_DATA returns.
 const _: () = assert!(std::mem::offset_of!(Control, segment) == size_of::<libc::cmsghdr>());
-// `msg_controllen` has this value, which includes the padding of the message.
+// `msg_controllen` is the size of `Control`. The kernel requires the size of a control message with
+// its padding: the header, and 8 octets for the data and the padding.
 const _: () = assert!(size_of::<Control>() == size_of::<libc::cmsghdr>() + 8);
 
 /// The headers of the pieces of one batch.

@@ -1,4 +1,5 @@
-//! The requests that belong to this interface: set-up, sessions, the second factor, the audit log.
+//! The requests that only the web interface needs: set-up, sessions, the second factor, the audit
+//! log.
 
 use std::net::IpAddr;
 

@@ -110,7 +110,7 @@ pub(crate) enum EntryPlan {
     Change(ConfigChange),
 }
 
-/// The tables as data: schemas and defaults of their settings.
+/// The tables of the configuration as data: schemas and defaults of their settings.
 pub(crate) struct Tables {
     schemas: BTreeMap<EntryTable, Value>,
 }

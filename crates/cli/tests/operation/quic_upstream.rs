@@ -58,7 +58,7 @@ impl Inner {
     }
 }
 
-/// Writes the configuration of a server that forwards to these.
+/// Writes the configuration of a server that forwards to `upstreams`.
 fn forward_to(site: &Site, upstreams: &str, rest: &str) {
     let files = [("one.pem", ONE[0]), ("two.pem", TWO), ("expired.pem", EXPIRED[0])];
     for (name, text) in files.into_iter().chain(TABLET) {

@@ -136,7 +136,8 @@ impl SignedChoice<'_> {
 }
 
 /// Writes the records of the addresses. Without an address, writes a negative response with the SOA
-/// record of the zone that contains the name or, without a zone, of the name itself.
+/// record of the zone that contains the name. If no zone contains it, the owner of the SOA record
+/// is the name itself.
 fn write(
     cx: &QueryContext<'_>,
     question: &LocalQuestion<'_>,

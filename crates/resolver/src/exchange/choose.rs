@@ -66,7 +66,7 @@ pub(crate) struct Choice<'a> {
 }
 
 impl<'a> Choice<'a> {
-    /// Returns the record of the server with this index; `None` if the server has no record.
+    /// Returns what is known about the server with this index; `None` if nothing is known.
     pub(crate) fn at(&self, place: u8) -> Option<&'a Server> {
         self.candidates.known(self.servers, place)
     }

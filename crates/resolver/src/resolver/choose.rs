@@ -50,8 +50,8 @@ const EXPLORE_ONE_OF: u32 = 16;
 /// With [`Strategy::Fastest`], one in this number of forwarded questions is also sent to another
 /// upstream, in order to detect that it has become faster.
 const EXPLORE_ASIDE_ONE_OF: u32 = 64;
-/// Number of queries of a fetch without a reply after which two queries are sent at once, if the
-/// last of them waited for at least [`LONG_WAIT_MS`].
+/// After this number of queries without a reply, a fetch sends two queries at once, if the last
+/// query waited for at least [`LONG_WAIT_MS`].
 const SINGLE_SENDS: u32 = 2;
 /// The wait for a reply, in ms, after which two queries may be sent at once: see [`SINGLE_SENDS`].
 /// If servers reply faster, one query at a time suffices.

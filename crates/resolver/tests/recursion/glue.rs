@@ -11,8 +11,8 @@ use crate::world::{Answer, World, authority, recursion};
 const TO_OTHER: &[&str] = &["au other. 3600 NS a.other.", "ad a.other. 3600 A 192.0.2.2"];
 const ADDRESS: &str = "answer www.test. 5 A 198.51.100.2";
 
-/// Returns a world where the root at .1 delegates test. to ns.other. with this glue. According to
-/// other. at .2, ns.other. is at .3, which serves test.
+/// Returns a world where the root, at the address that ends in 1, delegates test. to ns.other. with
+/// this glue. According to other. (address 2), ns.other. has address 3, which serves test.
 fn world(recursion: Recursion, glue: &[&str]) -> World {
     let mut world = World::new(recursion);
     let to_test = [&["au test. 3600 NS ns.other."], glue].concat();

@@ -42,7 +42,7 @@ const KINDS: [(Ranking, RankingKind); 10] = [
 pub struct Span(Range<u64>);
 
 impl Span {
-    /// Returns the period of a request that arrives at the Unix second `now`.
+    /// Returns the period for which a request asks that arrives at the Unix second `now`.
     ///
     /// # Errors
     /// The period ends before it begins.

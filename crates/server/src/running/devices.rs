@@ -175,7 +175,7 @@ struct KnownDevices {
     gone: Vec<IpAddr>,
 }
 
-/// A hardware address, and the last time at which the table had it.
+/// A hardware address, and the last time at which the neighbour table had it.
 struct SeenDevice {
     mac: Mac,
     at: u32,

@@ -72,7 +72,7 @@ struct Range {
     entries: Vec<Entry>,
 }
 
-/// A message and its matching rules.
+/// A message, and how to compare it with another message.
 #[derive(Clone, Debug, Default)]
 struct Entry {
     /// The parts to compare, `None` for all.

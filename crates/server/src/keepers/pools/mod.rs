@@ -165,7 +165,8 @@ impl Prober {
         pool_state::save(&directory, &self.running.pools);
     }
 
-    /// Applies the pools of the configuration in force, and schedules their new targets.
+    /// Applies the pools of the configuration in force, and schedules the probes of their new
+    /// targets.
     fn follow(&mut self, now_ms: u64) {
         let names = self.running.shared.snapshot().names.clone();
         if self.names.as_ref().is_some_and(|known| Arc::ptr_eq(known, &names)) {
