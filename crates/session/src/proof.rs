@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use rustls::ProtocolVersion;
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::{CertificateError, Error, ProtocolVersion};
 use webpki::EndEntityCert;
 
 use crate::trust::{PIN_LEN, pin};
+use crate::validity::Validity;
 
 /// Maximum number of names of a certificate that are used, and of octets of each.
 const MAX_NAMES: usize = 16;
@@ -36,15 +37,25 @@ pub struct HandshakeFacts {
 
 impl HandshakeFacts {
     /// Collects the facts. Returns `None` if there are none.
+    ///
+    /// # Errors
+    /// The certificate of the client has expired. A session that is resumed has the certificate of
+    /// the first handshake, and only that handshake has verified the certificate.
     pub(crate) fn new(
         shown: Option<&CertificateDer<'_>>,
         word: Option<Box<[u8]>>,
         version: Option<ProtocolVersion>,
-    ) -> Option<Arc<Self>> {
+    ) -> Result<Option<Arc<Self>>, Error> {
+        if shown
+            .and_then(Validity::of)
+            .is_some_and(|validity| validity.has_ended(UnixTime::now().as_secs()))
+        {
+            return Err(Error::InvalidCertificate(CertificateError::Expired));
+        }
         let proof = shown.and_then(ClientProof::of);
         let is_tls12 = version == Some(ProtocolVersion::TLSv1_2);
         let has_any = proof.is_some() || word.is_some() || is_tls12;
-        has_any.then(|| Arc::new(Self { is_tls12, proof, word }))
+        Ok(has_any.then(|| Arc::new(Self { is_tls12, proof, word })))
     }
 }
 
@@ -101,7 +112,24 @@ fn element(octets: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use rustls::pki_types::pem::PemObject;
+
     use super::*;
+
+    /// Certificates of clients; the first has expired.
+    const EXPIRED: &str = include_str!("../../cli/tests/operation/certificates/expired.pem");
+    const TABLET: &str = include_str!("../../cli/tests/operation/certificates/tablet.pem");
+
+    #[test]
+    fn an_expired_certificate_proves_nothing_in_a_resumed_session() {
+        for (pem, expected) in
+            [(TABLET, None), (EXPIRED, Some(Error::InvalidCertificate(CertificateError::Expired)))]
+        {
+            let shown = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+            assert!(ClientProof::of(&shown).is_some());
+            assert_eq!(HandshakeFacts::new(Some(&shown), None, None).err(), expected);
+        }
+    }
 
     /// The subject O=home, CN=phone.
     const SUBJECT: &[u8] =

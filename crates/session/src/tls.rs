@@ -210,7 +210,7 @@ impl<S: Side> Tls<S> {
             if S::IS_SERVER && (is_complete || self.is_early) {
                 let shown = self.side.peer_certificates().and_then(<[_]>::first);
                 let version = self.side.protocol_version();
-                reader.greet(HandshakeFacts::new(shown, self.word.clone(), version));
+                reader.greet(HandshakeFacts::new(shown, self.word.clone(), version)?);
             }
             let ready = if is_complete { early.len() } else { answerable(&early) };
             if ready > 0 {

@@ -24,6 +24,11 @@ impl Validity {
     pub fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
         validity(certificate)
     }
+
+    /// Returns whether the period has ended at this Unix second.
+    pub(crate) fn has_ended(self, at: u64) -> bool {
+        self.not_after < at
+    }
 }
 
 /// Reads the validity of a certificate in DER. Follows a fixed sequence of fields.

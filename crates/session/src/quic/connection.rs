@@ -156,12 +156,16 @@ impl QuicConnection {
         }
     }
 
-    /// Reads the facts about the client and its device from the TLS handshake.
-    fn note_facts(&mut self) {
+    /// Reads the facts about the client and its device from the TLS handshake. Closes the
+    /// connection if the certificate of the client has expired.
+    fn note_facts(&mut self, now: Instant) {
         let shown = self.inner.crypto_session().peer_identity();
         let shown = shown.and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
         let first = shown.as_ref().and_then(|chain| chain.first());
-        self.facts = HandshakeFacts::new(first, self.word.clone(), None);
+        match HandshakeFacts::new(first, self.word.clone(), None) {
+            Ok(facts) => self.facts = facts,
+            Err(_) => self.close(now, DoqError::Unspecified),
+        }
     }
 
     /// Returns the number of octets of incomplete queries and of responses that the client has not
@@ -227,9 +231,12 @@ impl QuicConnection {
                     progress.has_connected = self.handshake_since.take().is_some();
                     self.allowance = None;
                     self.active = turn.now;
-                    self.note_facts();
+                    self.note_facts(turn.now);
                     self.word = None;
                     progress.has_early = self.is_early;
+                    if self.inner.is_closed() {
+                        continue;
+                    }
                     self.answer_waiting(turn);
                     if let Some(http) = &mut self.http {
                         http.begin(&mut self.inner);
@@ -503,7 +510,10 @@ impl QuicConnection {
         }
         if !self.is_early {
             self.is_early = true;
-            self.note_facts();
+            self.note_facts(turn.now);
+        }
+        if self.inner.is_closed() {
+            return;
         }
         if may_answer(query.message) {
             return self.answer(id, query, turn);
