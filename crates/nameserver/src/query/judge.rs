@@ -58,7 +58,7 @@ pub(super) fn question(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8])
     }
     match ruling.verdict {
         QuestionVerdict::Pass => Finding::Pass(Terms::of(validity, None, note).allowed_by(by)),
-        QuestionVerdict::Answer(ref made) => Finding::Answer(answer_of(cx, query, made, out)),
+        QuestionVerdict::Answer(made) => Finding::Answer(answer_of(cx, query, &made, out)),
         QuestionVerdict::Rename(aliases) => Finding::Aliases { aliases, note },
         QuestionVerdict::Forward(servers) => Finding::Forward { servers, note },
         QuestionVerdict::Drop => Finding::Silence { note },
