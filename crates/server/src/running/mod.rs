@@ -219,7 +219,7 @@ impl Running {
     /// Applies a change of the wall clock: drops answers that are cached until a schedule, pause or
     /// grant ends, because their end was computed with the previous time. If the clock was set
     /// back, pauses, grants, negative trust anchors and a probation end earlier by the same time,
-    /// so that none of them becomes longer.
+    /// so that none of them becomes longer, and zones of other servers are checked earlier.
     pub(crate) fn follow_wall_clock(&self, by_secs: i64) {
         tracing::info!(by_secs, "the clock was set; schedules use the new time");
         if by_secs < 0 {
@@ -227,6 +227,7 @@ impl Running {
             switches::end_earlier(self, back_secs);
             self.end_negative_earlier(back_secs);
             self.reloader.revisions.end_probation_earlier(back_secs);
+            self.zone_watch.secondaries.set_back(back_secs);
         }
         let state = self.shared.snapshot();
         let goes_by_time = |policy: &Arc<Policy>| {

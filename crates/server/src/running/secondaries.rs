@@ -223,6 +223,16 @@ impl Secondaries {
         }
     }
 
+    /// Moves the times of checks to an earlier wall time, because the clock was set back.
+    pub(super) fn set_back(&self, by_secs: u64) {
+        for state in self.zones().values_mut() {
+            state.began_at_secs = state.began_at_secs.saturating_sub(by_secs);
+            if state.next_at_secs != u64::MAX {
+                state.next_at_secs = state.next_at_secs.saturating_sub(by_secs);
+            }
+        }
+    }
+
     /// Returns the zones that are due, the longest overdue first, as far as the limits on checks
     /// permit, and marks their checks as begun.
     fn take_due(&self, now_secs: u64) -> Vec<ZoneConfig> {

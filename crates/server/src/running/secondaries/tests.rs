@@ -107,3 +107,22 @@ fn a_server_that_hangs_leaves_places_to_the_zones_of_others() {
     let later = NOW.max(wall_secs()) + u64::from(FIRST_RETRY_SECS);
     assert_eq!(secondaries.take_due(later).len(), 2);
 }
+
+#[test]
+fn checks_keep_their_distance_when_the_clock_is_set_back() {
+    const STEP: u64 = 30 * 86_400;
+    let (secondaries, configured) = (Secondaries::default(), zones(2, 0));
+    let now = wall_secs();
+    secondaries.follow(&configured, now);
+    let due = secondaries.take_due(now);
+    secondaries.end(&due[0], None, &[], None);
+    secondaries.set_back(STEP);
+    let back = now - STEP;
+    assert_eq!(secondaries.take_due(back).len(), 0, "too early, and a check in progress");
+    // A zone is checked soon after NOTIFY, and without it as if the clock had not been set.
+    secondaries.note([due[0].name.clone()]);
+    assert_eq!(secondaries.take_due(back + NOTIFIED_SECS).len(), 1);
+    secondaries.end(&due[1], None, &[], None);
+    secondaries.set_back(STEP);
+    assert_eq!(secondaries.take_due(back + u64::from(FIRST_RETRY_SECS) + 5).len(), 1);
+}
