@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// Certificates of clients; the first has expired.
+    /// Two certificates; the first has expired.
     const EXPIRED: &str = include_str!("../../cli/tests/operation/certificates/expired.pem");
     const TABLET: &str = include_str!("../../cli/tests/operation/certificates/tablet.pem");
 

@@ -1,5 +1,5 @@
-//! The requests that only the web interface needs: set-up, sessions, the second factor, the audit
-//! log.
+//! The requests that the HTTP API answers from its own state: set-up, sessions, the second factor,
+//! the audit log.
 
 use std::net::IpAddr;
 

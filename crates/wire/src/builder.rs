@@ -38,8 +38,8 @@ const NAME_SLOTS: usize = 128;
 /// Number of slots probed for one suffix of a name.
 const PROBES: usize = 4;
 /// Maximum number of labels that are hashed or compared to compress the names of one message. A
-/// message of 64 KiB with 5,000 owners of four labels needs 40,000. After
-/// `MAX_STEPS`, names are written in full.
+/// message of 64 KiB with 5,000 owners of four labels needs 40,000. After `MAX_STEPS`, names are
+/// written in full.
 const MAX_STEPS: u32 = 65_536;
 /// Highest offset to which a pointer can refer. A pointer has fourteen bits for it (RFC 1035
 /// §4.1.4).
