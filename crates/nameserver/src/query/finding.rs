@@ -46,7 +46,9 @@ pub(super) enum Finding {
 }
 
 /// An answer of a stage: the draft in the buffer, with the data for the decision.
-#[derive(Clone, Copy, Debug)]
+///
+/// The type is not `Copy`, so that a finding whose offer is taken has nothing left to drop.
+#[derive(Clone, Debug)]
 pub(super) struct Offer {
     /// The draft in the buffer.
     pub(super) draft: Draft,

@@ -80,12 +80,12 @@ impl Given {
     }
 
     fn note(&mut self, case: Case, finding: &Finding, out: &[u8]) {
-        if let Finding::Answer(offer) = *finding
+        if let Finding::Answer(offer) = finding
             && offer.is_of_profile
             && self.0.len() < MAX_GIVEN
             && let Some(message) = out.get(..offer.draft.len)
         {
-            self.0.push(GivenAnswer { case, offer, message: message.into() });
+            self.0.push(GivenAnswer { case, offer: offer.clone(), message: message.into() });
         }
     }
 }

@@ -189,8 +189,7 @@ pub(super) fn after_packets(
 /// Runs the stages between the packet cache and the RRset cache: the policy and this server's own
 /// names.
 fn own_stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> Finding {
-    let finding = class_and_type(cx, query, out);
-    if !matches!(finding, Finding::Nothing) {
+    if let Some(finding) = class_and_type(cx, query, out) {
         return finding;
     }
     let is_minimal = query.qtype() == Rtype::ANY && !passes_any(&cx.state.config);
@@ -241,9 +240,8 @@ fn from_special(cx: &QueryContext<'_>, query: &Query<'_>, terms: Terms, out: &mu
 /// Answers a query from this server's own names only, without policy and caches.
 pub(super) fn own_names(cx: &QueryContext<'_>, query: &Query<'_>, output: Output<'_>) -> QueryStep {
     let out = &mut *output.message;
-    let mut finding = class_and_type(cx, query, out);
-    if let Finding::Nothing = finding {
-        finding = translate::answer(cx, query, out, |query, out| {
+    let mut finding = class_and_type(cx, query, out).unwrap_or_else(|| {
+        translate::answer(cx, query, out, |query, out| {
             let mut finding = pool::answer(cx, query, &query.local(), out);
             if let Finding::Nothing = finding {
                 finding = cx.state.names.local.answer(&query.local(), out);
@@ -252,8 +250,8 @@ pub(super) fn own_names(cx: &QueryContext<'_>, query: &Query<'_>, output: Output
                 finding = hosted::of_own(cx, query, &query.local(), out);
             }
             finding
-        });
-    }
+        })
+    });
     if let Finding::Nothing = finding {
         finding = special(cx, query, &query.local(), out);
     }
@@ -267,23 +265,20 @@ pub(super) fn own_names(cx: &QueryContext<'_>, query: &Query<'_>, output: Output
 }
 
 /// Answers queries for classes other than IN, for meta types, and with an EDNS version other than
-/// 0.
-fn class_and_type(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Finding {
-    let Arrival::New { view, .. } = query.arrival else { return Finding::Nothing };
+/// 0. Returns `None` for other queries.
+fn class_and_type(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Option<Finding> {
+    let Arrival::New { view, .. } = query.arrival else { return None };
     let (rcode, ede) = match (view.qclass, view.qtype) {
         _ if view.edns.is_some_and(|edns| edns.version != 0) => (Rcode::BADVERS, None),
         (Class::CH, _) => {
-            return cx.state.chaos.answer(&query.local(), view.question(), out);
+            return Some(cx.state.chaos.answer(&query.local(), view.question(), out));
         }
-        (Class::IN, Rtype::AXFR | Rtype::IXFR) => return transfer::answer(cx, query, out),
-        (Class::IN, qtype) => match never_answered(qtype) {
-            Some(refusal) => refusal,
-            None => return Finding::Nothing,
-        },
+        (Class::IN, Rtype::AXFR | Rtype::IXFR) => return Some(transfer::answer(cx, query, out)),
+        (Class::IN, qtype) => never_answered(qtype)?,
         (Class::NONE, _) => (Rcode::FORMERR, None),
         _ => (Rcode::REFUSED, Some((Ede::NOT_SUPPORTED, "only class IN is supported"))),
     };
-    Finding::Answer(refusal(query, Stage::Malformed, rcode, ede, out))
+    Some(Finding::Answer(refusal(query, Stage::Malformed, rcode, ede, out)))
 }
 
 /// The type that marks a name without data in a proof (RFC 9824 §3.5).
@@ -428,13 +423,13 @@ pub(super) fn conclude(
     finding: Finding,
     output: Output<'_>,
 ) -> QueryStep {
-    let Finding::Answer(offer) = &finding else {
+    let Finding::Answer(offer) = finding else {
         return conclude_without_answer(cx, query, finding, output);
     };
     if offer.lifetime != Lifetime::Unkept && query.is_current(cx) {
-        packet::keep_made(cx, query, offer, &output.message[..offer.draft.len]);
+        packet::keep_made(cx, query, &offer, &output.message[..offer.draft.len]);
     }
-    reply(cx, query, offer, output.message)
+    reply(cx, query, &offer, output.message)
 }
 
 fn conclude_without_answer(
