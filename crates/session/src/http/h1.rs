@@ -194,7 +194,13 @@ impl Http1 {
         let has_length = head.content_length.is_some();
         let (word, media) = (head.take_word(), head.media());
         self.has_ended = is_last;
-        let (message, extent) = match head.verdict() {
+        let verdict = match head.verdict() {
+            RequestVerdict::Body if has_length && body.is_empty() => {
+                RequestVerdict::Reject(Status::BadRequest)
+            }
+            verdict => verdict,
+        };
+        let (message, extent) = match verdict {
             RequestVerdict::Query(message, extent) => (message, extent),
             RequestVerdict::Body if has_length => (body.to_vec(), ResponseExtent::Whole),
             RequestVerdict::Body => return self.end(Status::NoLength),

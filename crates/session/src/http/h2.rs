@@ -313,7 +313,7 @@ impl Http2 {
         if body.is_contradicted(content.len(), head.end()) {
             return self.refuse_malformed(head.id);
         }
-        if body.place == QueryPlace::Path && !content.is_empty() {
+        if body.is_wrong(content, head.end()) {
             self.reject(head.id, Status::BadRequest, head.end())?;
             return Ok(ControlFlow::Continue(()));
         }
@@ -473,10 +473,17 @@ impl Http2 {
                 Err(Code::Protocol)
             };
         };
-        let is_contradicted = matches!(&self.streams[at].state,
-            StreamState::Receiving(body) if body.is_contradicted(0, StreamEnd::Here));
+        let is_received = |is_so: fn(&RequestBody) -> bool| {
+            matches!(&self.streams[at].state,
+            StreamState::Receiving(body) if is_so(body))
+        };
+        let is_contradicted = is_received(|body| body.is_contradicted(0, StreamEnd::Here));
         if is_contradicted || !fields.may_be_trailers() {
             return self.refuse_malformed(id);
+        }
+        if is_received(|body| body.is_wrong(&[], StreamEnd::Here)) {
+            self.reject(id, Status::BadRequest, StreamEnd::Here)?;
+            return Ok(ControlFlow::Continue(()));
         }
         Ok(self.complete(at, deliver))
     }

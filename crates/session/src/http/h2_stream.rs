@@ -46,6 +46,15 @@ impl RequestBody {
             StreamEnd::Later => total > length,
         })
     }
+
+    /// Returns whether there is a body with these further octets although the query is in the path,
+    /// or no body although the query is in the body.
+    pub(super) fn is_wrong(&self, more: &[u8], end: StreamEnd) -> bool {
+        match self.place {
+            QueryPlace::Path => !more.is_empty(),
+            QueryPlace::Body => end == StreamEnd::Here && self.octets.is_empty() && more.is_empty(),
+        }
+    }
 }
 
 /// A stream between its request and the end of its response.

@@ -119,6 +119,27 @@ fn a_query_in_the_path_may_have_an_empty_body() {
 }
 
 #[test]
+fn a_body_without_a_query_is_refused() {
+    let head = frame(1, 4, 1, POST);
+    for parts in [
+        [&head[..], &frame(0, 1, 1, b"")].concat(),
+        [&head[..], &frame(0, 0, 1, b""), &frame(0, 9, 1, b"\x01\0")].concat(),
+        [&head[..], &frame(1, 5, 1, &block(&[("x", "y")]))].concat(),
+    ] {
+        let mut client = Client::two(Then::Answer);
+        client.send(&parts);
+        assert_eq!(&frames(&client.out())[0].3[..5], b"\x08\x03400", "{parts:x?}");
+        client.send(&post(3, QUERY));
+        assert_eq!(client.messages, [QUERY], "the connection goes on");
+    }
+    let empty = post_one("Content-Length: 0\r\n", b"");
+    let (client, text) =
+        one(Then::Answer, &[empty, post_one("Content-Length: 19\r\n", QUERY)].concat());
+    assert!(text.starts_with("HTTP/1.1 400 "), "{text}");
+    assert_eq!(client.messages, [QUERY], "the connection goes on");
+}
+
+#[test]
 fn queries_in_paths_that_wait_for_the_end_of_their_request_are_bounded() {
     let mut client = Client::two(Then::Answer);
     let path = format!("/dns-query?dns={}", "A".repeat(8_000));
