@@ -11,6 +11,9 @@ use zeroize::Zeroizing;
 
 /// Number of octets of a private key in BIND's files, for both algorithms.
 const SECRET: usize = 32;
+/// Maximum number of omitted octets of a key. More are missing in one of a billion keys; such a
+/// file is rather damaged.
+const MAX_OMITTED: usize = 4;
 /// Number of octets of a signature, for both algorithms.
 const SIGNATURE: usize = 64;
 /// An ECPrivateKey (RFC 5915) of P-256 without its public key: the octets before the secret.
@@ -143,16 +146,16 @@ impl PrivateKey {
             .and_then(SigningAlgorithm::from_number)
             .ok_or_else(|| KeyFault::Algorithm(number.chars().take(40).collect()))?;
         let secret = BASE64.decode(field("PrivateKey")?.as_bytes()).map(Zeroizing::new);
-        let secret = secret.ok().filter(|secret| secret.len() == SECRET);
+        let secret = secret.ok().and_then(|secret| whole(&secret, algorithm));
         let secret = secret.ok_or(KeyFault::Format("PrivateKey"))?;
         let pair = match algorithm {
             SigningAlgorithm::EcdsaP256Sha256 => {
-                let der = Zeroizing::new([&EC_HEAD[..], &secret, &EC_TAIL].concat());
+                let der = Zeroizing::new([&EC_HEAD[..], &secret[..], &EC_TAIL].concat());
                 EcdsaKeyPair::from_private_key_der(&ECDSA_P256_SHA256_FIXED_SIGNING, &der)
                     .map(Pair::Ecdsa)
             }
             SigningAlgorithm::Ed25519 => {
-                Ed25519KeyPair::from_seed_unchecked(&secret).map(Pair::Ed25519)
+                Ed25519KeyPair::from_seed_unchecked(&secret[..]).map(Pair::Ed25519)
             }
         };
         let pair = pair.map_err(|error| KeyFault::Rejected(algorithm, error.to_string()))?;
@@ -210,6 +213,16 @@ impl PrivateKey {
     }
 }
 
+/// Returns the secret with its full length. BIND omits the zero octets at the start of the number
+/// that is an ECDSA key.
+fn whole(secret: &[u8], algorithm: SigningAlgorithm) -> Option<Zeroizing<[u8; SECRET]>> {
+    let missing = SECRET.checked_sub(secret.len())?;
+    let is_number = algorithm == SigningAlgorithm::EcdsaP256Sha256 && missing <= MAX_OMITTED;
+    let mut whole = Zeroizing::new([0; SECRET]);
+    whole[missing..].copy_from_slice(secret);
+    (missing == 0 || is_number).then_some(whole)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,6 +256,24 @@ mod tests {
             let key = PrivateKey::from_bind(&text).unwrap();
             assert_eq!(BASE64.encode(key.public_key()), public);
         }
+    }
+
+    #[test]
+    fn an_ecdsa_key_may_lack_zero_octets_at_its_start() {
+        let read = |octets: &[u8]| {
+            let secret = BASE64.encode(octets);
+            PrivateKey::from_bind(&format!(
+                "Private-key-format: v1.3\nAlgorithm: 13\nPrivateKey: {secret}\n"
+            ))
+        };
+        let mut octets = [7; SECRET];
+        octets[..2].fill(0);
+        let whole = read(&octets).unwrap();
+        for shorter in [&octets[1..], &octets[2..]] {
+            assert_eq!(read(shorter).unwrap().public_key(), whole.public_key());
+        }
+        let other = [&[0][..], &octets].concat();
+        assert!(read(&other).is_err() && read(&[0; SECRET - 1]).is_err());
     }
 
     #[test]
