@@ -127,7 +127,9 @@ fn limited(
     if outgoing.is_verified {
         return Delivery::Message(outgoing.len);
     }
-    match limiter.take(ip(), outgoing.kind(), cx.now.millis()) {
+    let reply = out.get(..outgoing.len).unwrap_or_default();
+    let kind = limiter.kind(outgoing, reply, cx.state.zones_of(outgoing.decision.profile));
+    match limiter.take(ip(), kind, cx.now.millis()) {
         Limited::Send => Delivery::Message(outgoing.len),
         Limited::Slip => {
             metrics.limit_slips.add(1);

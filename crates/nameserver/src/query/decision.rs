@@ -37,15 +37,6 @@ pub struct Outgoing {
     pub decision: Decision,
 }
 
-impl Outgoing {
-    /// Returns a value that groups replies for the rate limit. NOERROR replies to the same question
-    /// have the same value, and so have all other replies with the same RCODE.
-    pub fn kind(&self) -> u64 {
-        let rcode = self.decision.rcode;
-        if rcode == Rcode::NOERROR { self.hash } else { u64::from(rcode.0) }
-    }
-}
-
 /// The way in which a query ends, and the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {

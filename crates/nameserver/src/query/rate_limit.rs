@@ -9,8 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use avocet_config::{MAX_RESPONSES_PER_SECOND, RateLimitConfig};
 use avocet_wire::hash::HashKey;
+use avocet_wire::view::{MessageView, RecordSection};
+use avocet_wire::{FoldedName, Rcode, Rtype};
+use avocet_zone::HostedZones;
 
 use super::addresses::AddressSet;
+use super::decision::{Decision, Outgoing};
 
 /// Number of buckets in the table, which takes 512 KiB.
 const BUCKETS: usize = 1 << 16;
@@ -34,6 +38,17 @@ pub enum Limited {
     Slip,
     /// Send no answer.
     Drop,
+}
+
+/// Answers without own data that count as equal for a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum EqualAnswers {
+    /// Answers of a hosted zone for names that it does not have.
+    OfZone = 1,
+    /// Referrals to a zone.
+    Referrals = 2,
+    /// Answers without data for a name.
+    NoData = 3,
 }
 
 /// The limiter's state.
@@ -61,8 +76,42 @@ impl RateLimiter {
         }
     }
 
-    /// Takes a token for an answer to `client`. Answers with the same `kind` share tokens: it is
-    /// the hash of the question for data, and the RCODE for errors and negative responses.
+    /// Returns a value that equal answers share. An attacker cannot get more of them by queries for
+    /// other names or types: there is one value for all answers without data for a name, all
+    /// referrals to a delegated zone, all answers of a hosted zone for names that it does not have
+    /// (such as those from a wildcard), and all answers with an RCODE other than NOERROR. Answers
+    /// with data for an existing name have a value for each question.
+    pub(crate) fn kind(&self, outgoing: &Outgoing, reply: &[u8], zones: &HostedZones) -> u64 {
+        let Decision { rcode, qtype, .. } = outgoing.decision;
+        if rcode != Rcode::NOERROR {
+            return u64::from(rcode.0);
+        }
+        let shared =
+            |equal: EqualAnswers, name: FoldedName<'_>| self.key.hash(name.wire(), equal as u64);
+        let read = || {
+            let view = MessageView::new(reply).ok()?;
+            let has_data = view.header().counts[1] > 0;
+            let qname = view.question().ok()?.qname().ok()?.folded();
+            let zone = zones.zone_of(qname.view(), qtype).flatten();
+            if let Some(zone) = zone.filter(|zone| zone.sets_of(qname.view()).is_none()) {
+                return Some(shared(EqualAnswers::OfZone, zone.apex()));
+            }
+            if has_data {
+                return None;
+            }
+            let mut records = view.section(RecordSection::Authority).ok()?;
+            match records.next().and_then(Result::ok) {
+                Some(first) if first.rtype == Rtype::NS => {
+                    let owner = first.owner().ok()?.folded();
+                    Some(shared(EqualAnswers::Referrals, owner.view()))
+                }
+                _ => Some(shared(EqualAnswers::NoData, qname.view())),
+            }
+        };
+        read().unwrap_or(outgoing.hash)
+    }
+
+    /// Takes a token for an answer to `client`. Answers with the same `kind` share tokens.
     pub fn take(&self, client: IpAddr, kind: u64, now_ms: u64) -> Limited {
         if self.exempt.contains(client) {
             return Limited::Send;
