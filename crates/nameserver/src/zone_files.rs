@@ -517,6 +517,21 @@ impl ZoneFiles {
         kept.values().map(state).collect()
     }
 
+    /// Returns a zone that another process could not serve, because the zone's file now has errors
+    /// and this process serves an earlier version.
+    pub fn not_readable(&self) -> Option<ZoneId> {
+        let served: Vec<_> =
+            self.kept().values().filter(|zone| zone.zone.is_some()).cloned().collect();
+        let has_errors = |zone: &KeptZone| {
+            (zone.fault.is_some() || zone.now() != zone.seen)
+                && checked(&zone.config, &mut open).is_some_and(|(read, faults)| {
+                    let mut faults = faults.list().into_iter();
+                    read.is_none() || faults.any(|fault| fault.severity == Severity::Error)
+                })
+        };
+        served.iter().find(|zone| has_errors(zone)).map(|zone| zone.config.id())
+    }
+
     /// Returns the errors of the last readings, one sentence for each zone with an error; `None`
     /// without errors.
     pub fn fault(&self) -> Option<String> {

@@ -127,6 +127,33 @@ fn a_reload_takes_a_good_file_and_keeps_the_zone_after_a_broken_or_vanished_one(
 }
 
 #[test]
+fn a_take_over_is_refused_while_the_file_of_a_served_zone_has_errors() {
+    let Hosting { site, mut server, file, _upstream } = Hosting::start(&zone_text(1, ""));
+    let take_over = || {
+        let output = site.serve().arg("--take-over").output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    fs::write(&file, zone_text(2, "www A 1.2\n")).unwrap();
+    // The server has not read the edit yet, and then has read it.
+    for is_read in [false, true] {
+        if is_read {
+            let output = site.avocet(&["zone", "reload", "corp.example"]);
+            assert_eq!(output.status.code(), Some(1));
+        }
+        let (is_done, said) = take_over();
+        assert!(!is_done && said.contains("the file of a zone has errors"), "{said}");
+        server.wait_for_line("zone corp.example.: the file of a zone has errors");
+        assert_eq!(site.ask("ns.corp.example").0, [192, 0, 2, 1]);
+    }
+    fs::write(&file, zone_text(3, "www A 192.0.2.2\n")).unwrap();
+    let mut command = site.serve();
+    command.arg("--take-over");
+    let _successor = Server::start(command);
+    server.wait();
+    assert_eq!(site.ask("www.corp.example").0, [192, 0, 2, 2]);
+}
+
+#[test]
 fn pages_of_records_make_up_the_zone_and_its_export_is_the_same_zone() {
     let hosts: String = (0..40).map(|host| format!("h{host} A 192.0.2.{host}\n")).collect();
     let hosting = Hosting::start(&zone_text(9, &hosts));

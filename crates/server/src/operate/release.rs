@@ -52,6 +52,14 @@ impl Operation {
             successor.refuse(&ControlError::Postponed(reason));
             return;
         }
+        if let Some(zone) = self.running.reloader.zones.not_readable() {
+            let reason = "the file of a zone has errors, and the new process could not serve the \
+                          zone: see `avocet status`";
+            tracing::warn!("zone {zone}: {reason}; the take-over is refused; continuing");
+            let _ = self.poller.remove(successor.stream());
+            successor.refuse(&ControlError::Postponed(reason));
+            return;
+        }
         let began = Instant::now();
         let is_closed = ownership::close(CHANGES);
         if is_closed {
