@@ -2,6 +2,7 @@
 //! changes that the master file does not have yet. The server appends to the file until the file is
 //! larger than all changes that the zone keeps. The file is then replaced as a whole.
 
+use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -23,8 +24,21 @@ const MAX_JOURNAL: u64 = 8 << 30;
 /// Minimum size in octets at which a journal is replaced, even for a small zone.
 const MIN_JOURNAL: u64 = 1 << 20;
 
-/// Maximum number of files with changes that were not put in force.
+/// Maximum number of files of each kind with changes that were not put in force.
 const MAX_ASIDE: u32 = 9;
+/// The extension, before its number, of a file with changes that contradict an edited file.
+const NOT_APPLIED: &str = "not-applied";
+/// The extension, before its number, of a copy of a journal that is damaged or unreadable.
+const DAMAGED: &str = "damaged";
+
+/// A file with acknowledged changes that are not in force. It stays until the operator removes it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum FileAside {
+    /// The file has the changes as text.
+    NotApplied(PathBuf),
+    /// The file is a journal, in which changes are damaged.
+    Damaged(PathBuf),
+}
 
 /// The journal of a zone.
 pub(crate) struct ZoneJournal {
@@ -81,14 +95,15 @@ impl ZoneJournal {
         self.path = path;
     }
 
-    /// Reads the changes, and cuts off the octets after the last usable entry.
+    /// Reads the changes, and cuts off an incomplete entry at the end. A damaged journal stays as
+    /// it is until [`Self::follow`] replaces it.
     pub(crate) fn read(&mut self, apex: FoldedName<'_>) -> io::Result<JournalContent> {
         self.open = None;
         let Some(octets) = disk::read(&self.path, MAX_JOURNAL)? else {
             return Ok(JournalContent::default());
         };
         let content = read_journal(&octets, apex);
-        if content.usable > 0 {
+        if content.damage.is_none() {
             let file = File::options().append(true).open(&self.path)?;
             let len = content.usable as u64;
             if content.cut > 0 {
@@ -225,8 +240,16 @@ impl ZoneJournal {
                 }
             }
         }
-        let path = self.free_name()?;
+        let path = self.free_name(NOT_APPLIED)?;
         disk::replace(&path, &[text.as_bytes()])?;
+        Ok(path)
+    }
+
+    /// Copies a damaged journal to a separate file. Returns its path.
+    pub(crate) fn copy_aside(&self) -> io::Result<PathBuf> {
+        let octets = disk::read(&self.path, MAX_JOURNAL)?.unwrap_or_default();
+        let path = self.free_name(DAMAGED)?;
+        disk::replace(&path, &[&octets])?;
         Ok(path)
     }
 
@@ -234,23 +257,45 @@ impl ZoneJournal {
     pub(crate) fn move_aside(&mut self) -> io::Result<PathBuf> {
         self.open = None;
         let _permit = ownership::write()?;
-        let path = self.free_name()?;
+        let path = self.free_name(DAMAGED)?;
         rename_to_missing(&self.path, &path)?;
         Ok(path)
     }
 
     /// Returns the first file with changes that are not in force.
-    pub(crate) fn aside(&self) -> Option<PathBuf> {
-        self.names_aside().find(|path| path.exists())
+    pub(crate) fn aside(&self) -> Option<FileAside> {
+        let not_applied = self.names_aside(NOT_APPLIED).map(FileAside::NotApplied);
+        let damaged = self.names_aside(DAMAGED).map(FileAside::Damaged);
+        not_applied.chain(damaged).find(FileAside::exists)
     }
 
-    fn free_name(&self) -> io::Result<PathBuf> {
-        let mut names = self.names_aside();
+    fn free_name(&self, extension: &'static str) -> io::Result<PathBuf> {
+        let mut names = self.names_aside(extension);
         let free = names.find(|path| fs::symlink_metadata(path).is_err());
         free.ok_or_else(|| io::Error::other("there are too many files with changes"))
     }
 
-    fn names_aside(&self) -> impl Iterator<Item = PathBuf> {
-        (1..=MAX_ASIDE).map(|n| self.path.with_added_extension(format!("not-applied-{n}")))
+    fn names_aside(&self, extension: &'static str) -> impl Iterator<Item = PathBuf> {
+        (1..=MAX_ASIDE).map(move |n| self.path.with_added_extension(format!("{extension}-{n}")))
+    }
+}
+
+impl FileAside {
+    /// Returns whether the operator has not removed the file.
+    pub(crate) fn exists(&self) -> bool {
+        let (Self::NotApplied(path) | Self::Damaged(path)) = self;
+        path.exists()
+    }
+}
+
+/// Shows what has happened and what to do.
+impl fmt::Display for FileAside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (reason, path) = match self {
+            Self::NotApplied(path) => ("acknowledged changes contradict its edited file", path),
+            Self::Damaged(path) => ("acknowledged changes in its journal were damaged", path),
+        };
+        let path = path.display();
+        write!(f, "{reason} and are not in force: make them again, and remove {path}")
     }
 }

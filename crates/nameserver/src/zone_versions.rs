@@ -5,6 +5,7 @@
 //! at the start     the file has a version of the journal ---> the changes behind it are applied
 //!                  the server has read it before -----------> the step from it, and later changes
 //!                  it was edited since ----------------------> the changes that it never had, too
+//!                  the journal is damaged ------------------> the readable ones of these
 //! while it serves  the file is as the server wrote it ------> the version in force stays
 //!                  it was edited ---------------------------> both are merged
 //! ```
@@ -26,6 +27,14 @@ pub(crate) struct RestoredZone {
     pub(crate) changes: Vec<Arc<ZoneChange>>,
     /// Changes that contradict the file: with them, the zone would have errors.
     pub(crate) refused: Vec<Arc<ZoneChange>>,
+    /// Whether changes are missing that the server acknowledged, because the journal is damaged.
+    pub(crate) lacks_changes: bool,
+}
+
+impl RestoredZone {
+    fn of(other: Option<HostedZone>) -> Self {
+        Self { other, changes: Vec::new(), refused: Vec::new(), lacks_changes: false }
+    }
 }
 
 /// Returns the version to serve at the start: the version of the file, with the changes in the
@@ -46,11 +55,11 @@ pub(crate) fn restored(file: &HostedZone, content: &JournalContent) -> RestoredZ
             Some(last) if last.to != version => zone.following(file, 0),
             _ => zone.with_changes(content.changes.clone(), count),
         };
-        return RestoredZone { other: Some(other), changes: Vec::new(), refused: Vec::new() };
+        return RestoredZone::of(Some(other));
     }
     let Some(last) = behind.last() else {
         let known = place.map_or(&[][..], |place| &content.changes[..place]);
-        return RestoredZone { other: None, changes: known.to_vec(), refused: Vec::new() };
+        return RestoredZone { changes: known.to_vec(), ..RestoredZone::of(None) };
     };
     let serial = later(file.serial(), last.to.serial);
     let mut merging = Merging { file, merged: None, serial, refused: Vec::new(), attempts: 0 };
@@ -64,8 +73,32 @@ pub(crate) fn restored(file: &HostedZone, content: &JournalContent) -> RestoredZ
              was down; {count} changes that the file did not have yet are merged into it"
         );
     }
-    let other = merged.map(|zone| zone.following(file, 0));
-    RestoredZone { other, changes: Vec::new(), refused }
+    RestoredZone { refused, ..RestoredZone::of(merged.map(|zone| zone.following(file, 0))) }
+}
+
+/// Returns the version to serve at the start if the journal may be damaged. Only people and clients
+/// of this server make the changes of the zone, so that it can have later changes although earlier
+/// ones are missing.
+pub(crate) fn restored_from_damaged(file: &HostedZone, content: &JournalContent) -> RestoredZone {
+    let Some(damage) = &content.damage else { return restored(file, content) };
+    if let Some(content) = content.after_damage(file.version()) {
+        return restored(file, &content);
+    }
+    let changes = content.lacked_by(file.version());
+    let last = damage.changes.last().or(content.changes.last());
+    let mut serial = later(file.serial(), last.map_or(file.serial(), |last| last.to.serial));
+    if damage.ends_damaged {
+        // Other servers may have the version of the last change.
+        serial = serial.wrapping_add(1);
+    }
+    let mut merging = Merging { file, merged: None, serial, refused: Vec::new(), attempts: 0 };
+    merging.merge(&changes);
+    let Merging { merged, refused, .. } = merging;
+    let (name, count) = (shown(file.apex().wire()), changes.len() - refused.len());
+    tracing::warn!(serial, "zone {name}: {count} changes taken from its damaged journal");
+    let other = merged.or_else(|| finish(ZoneEdits::of(file), serial));
+    let other = other.map(|zone| zone.following(file, 0));
+    RestoredZone { refused, lacks_changes: true, ..RestoredZone::of(other) }
 }
 
 /// Maximum number of attempts to merge changes into an edited file. Each attempt checks the whole

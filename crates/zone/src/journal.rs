@@ -10,12 +10,16 @@
 //! read     kind 3: like a change, from the version of the master file, which the server has read,
 //!          to the version that it put in force
 //! ```
-//! A process that is killed leaves at most one incomplete entry at the end. Everything after the
-//! last entry that continues the previous entries is cut off and reported.
+//! A process that is killed leaves at most one incomplete entry at the end, which is cut off. Other
+//! unusable octets are damage, and the entries behind them are searched for.
 
 use std::sync::Arc;
 
 use avocet_wire::FoldedName;
+
+mod damage;
+
+pub use damage::BehindDamage;
 
 use crate::change::{RecordList, ZoneChange, ZoneVersion};
 
@@ -49,8 +53,11 @@ pub struct JournalContent {
     pub read: Option<Arc<ZoneChange>>,
     /// Number of octets up to the end of the last usable entry.
     pub usable: usize,
-    /// Number of octets after the last usable entry, which must be cut off.
+    /// Number of octets after the last usable entry.
     pub cut: usize,
+    /// The readable entries behind the last usable entry, if the octets there are damaged; `None`
+    /// if they are at most one incomplete entry.
+    pub damage: Option<BehindDamage>,
 }
 
 /// Returns the first octets of the journal of a zone, before its entries.
@@ -101,12 +108,15 @@ fn append_entry(out: &mut Vec<u8>, kind: EntryKind, content: impl FnOnce(&mut Ve
     out[start + 4..start + 8].copy_from_slice(&check.to_be_bytes());
 }
 
-/// Parses the journal of a zone, up to the first unusable octet.
+/// Parses the journal of a zone, up to the first unusable octet, and searches for entries behind
+/// it. An empty file is damaged, because the server never writes one.
 #[must_use]
 pub fn read_journal(octets: &[u8], apex: FoldedName<'_>) -> JournalContent {
     let mut content = JournalContent { cut: octets.len(), ..JournalContent::default() };
     let head = journal_head(apex);
     if !octets.starts_with(&head) {
+        // Entries in this file may be changes of another zone.
+        content.damage = Some(BehindDamage::whole());
         return content;
     }
     let mut at = head.len();
@@ -116,6 +126,7 @@ pub fn read_journal(octets: &[u8], apex: FoldedName<'_>) -> JournalContent {
         at += len;
     }
     (content.usable, content.cut) = (at, octets.len() - at);
+    content.damage = BehindDamage::of(&octets[at..]);
     content
 }
 
@@ -155,9 +166,7 @@ impl JournalContent {
     /// Returns the number of changes up to a version; `None` if no change leads to that version.
     #[must_use]
     pub fn place_of(&self, version: ZoneVersion) -> Option<usize> {
-        let after = self.changes.iter().rposition(|change| change.to == version);
-        let before = || self.changes.iter().position(|change| change.from == version);
-        after.map(|at| at + 1).or_else(before)
+        place_in(&self.changes, version)
     }
 
     /// Returns the changes that the master file lacked when the server read or wrote it last.
@@ -169,6 +178,14 @@ impl JournalContent {
         let read = self.read.iter().filter(|read| read.from != read.to);
         read.chain(later).cloned().collect()
     }
+}
+
+/// Returns the number of changes up to a version; `None` if no change leads to that version or
+/// begins with it.
+fn place_in(changes: &[Arc<ZoneChange>], version: ZoneVersion) -> Option<usize> {
+    let after = changes.iter().rposition(|change| change.to == version);
+    let before = || changes.iter().position(|change| change.from == version);
+    after.map(|at| at + 1).or_else(before)
 }
 
 /// Parses a change. Returns `None` unless it takes all octets.
@@ -256,9 +273,23 @@ mod tests {
             let content = read_journal(&octets[..len], APEX);
             assert_eq!(content.usable + content.cut, len);
             assert_eq!(content.changes, changes[..content.changes.len()]);
+            if content.usable == 0 {
+                assert!(content.damage.unwrap().ends_damaged);
+                continue;
+            }
+            assert!(content.damage.is_none(), "{len}");
             let again = read_journal(&octets[..content.usable], APEX);
             assert_eq!((again.cut, again.changes), (0, content.changes));
         }
+    }
+
+    #[test]
+    fn the_length_of_a_file_may_reach_the_disk_without_its_data() {
+        let (changes, mut octets) = three();
+        octets.resize(octets.len() + 4_096, 0);
+        let content = read_journal(&octets, APEX);
+        assert_eq!((content.changes, content.cut), (changes, 4_096));
+        assert!(content.damage.is_none());
     }
 
     #[test]
@@ -271,5 +302,65 @@ mod tests {
             assert!(content.usable <= at && content.cut > 0, "{at}");
             assert_eq!(content.changes, changes[..content.changes.len()]);
         }
+    }
+
+    #[test]
+    fn a_changed_bit_costs_only_its_own_entry() {
+        let (changes, octets) = three();
+        let head = journal_head(APEX).len();
+        let mut ends = vec![head];
+        while let Some((len, _)) = octets.get(*ends.last().unwrap()..).and_then(entry) {
+            ends.push(ends.last().unwrap() + len);
+        }
+        for at in head..octets.len() {
+            for bit in 0..8 {
+                let mut damaged = octets.clone();
+                damaged[at] ^= 1 << bit;
+                let hit = ends.iter().rposition(|end| *end <= at).unwrap();
+                let content = read_journal(&damaged, APEX);
+                let mut wanted = changes.clone();
+                let lost = (hit < wanted.len()).then(|| wanted.remove(hit));
+                let Some(lost) = lost else {
+                    assert_eq!(content.changes, wanted, "{at} {bit}");
+                    // The entry at the end may look incomplete.
+                    assert!(content.damage.is_none_or(|damage| !damage.ends_damaged));
+                    continue;
+                };
+                assert!(content.damage.is_some(), "{at} {bit}");
+                assert_eq!(content.lacked_by(changes[0].from), wanted, "{at} {bit}");
+                assert!(content.after_damage(lost.from).is_none(), "{at} {bit}");
+                // The file that the server wrote has the damaged change.
+                let written = content.after_damage(changes[1].to);
+                assert_eq!(written.is_some(), hit < 2, "{at} {bit}");
+                let later = content.after_damage(changes[2].to);
+                assert_eq!(later.is_some(), hit < 2, "{at} {bit}");
+                append_written(&mut damaged, changes[2].to);
+                let written = read_journal(&damaged, APEX).after_damage(changes[2].to);
+                assert!(written.is_some_and(|content| content.not_on_file().is_empty()));
+            }
+        }
+    }
+
+    #[test]
+    fn an_entry_in_the_data_of_a_record_is_not_taken_for_an_entry() {
+        let (changes, _) = three();
+        let mut forged = Vec::new();
+        append_change(&mut forged, &changes[2]);
+        let data: String = forged.iter().map(|octet| format!("\\{octet:03}")).collect();
+        assert!(forged.len() < 256, "the entry fits into one string");
+        let text = |serial: u8, data: &str| {
+            let head = format!("$TTL 60\n@ SOA ns h {serial} 2 3 4 5\n@ NS ns\n");
+            zone(&format!("{head}ns A 10.0.0.1\nt TXT \"{data}\"\n"))
+        };
+        let (before, after, next) = (text(1, "x"), text(2, &data), text(3, "y"));
+        let mut octets = journal_head(APEX);
+        let first = octets.len();
+        append_change(&mut octets, &ZoneChange::between(&before, &after, 1 << 20).unwrap());
+        let last = ZoneChange::between(&after, &next, 1 << 20).unwrap();
+        append_change(&mut octets, &last);
+        // The length is damaged, so that the next entry must be searched for.
+        octets[first] ^= 0x40;
+        let content = read_journal(&octets, APEX);
+        assert_eq!(content.lacked_by(before.version()), [Arc::new(last)]);
     }
 }

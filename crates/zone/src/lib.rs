@@ -86,7 +86,8 @@ pub use edits::{NotExact, PresentRecord, UnsoundZone, ZoneEdits};
 pub use fault::{EntryPlace, Faults, MAX_FAULTS, Severity, ZoneFileFault, ZoneProblem};
 pub use flatten::{TargetAddresses, published_addresses};
 pub use journal::{
-    JournalContent, append_change, append_read, append_written, journal_head, read_journal,
+    BehindDamage, JournalContent, append_change, append_read, append_written, journal_head,
+    read_journal,
 };
 pub use online::MadeSet;
 pub use outbound::{OutboundTransfer, RecordTooLong};

@@ -18,9 +18,11 @@ use super::{open, timers_of};
 use crate::clock::wall_secs;
 use crate::file_watch::FileFingerprint;
 use crate::zone_digest::fault_of_digest;
-use crate::zone_journal::ZoneJournal;
+use crate::zone_journal::{FileAside, ZoneJournal};
 use crate::zone_source::{fault_of_leases, load_from};
-use crate::zone_versions::{RestoredZone, merged, raised, raised_over, restored};
+use crate::zone_versions::{
+    RestoredZone, merged, raised, raised_over, restored, restored_from_damaged,
+};
 
 /// The error of a zone from another server if no primary has confirmed the zone for too long.
 const EXPIRED: &str = "it has expired: no primary has confirmed it for the time in its SOA record";
@@ -64,9 +66,8 @@ pub(super) struct KeptZone {
     /// The change from the version in the file to the version that came into force when the file
     /// was read. Only for files that both people and the server write.
     pub(super) taken: Option<Arc<ZoneChange>>,
-    /// The path of a file with changes that contradict the file of the zone. These changes are not
-    /// in force.
-    pub(super) aside: Option<PathBuf>,
+    /// A file with acknowledged changes that are not in force.
+    pub(super) aside: Option<FileAside>,
     /// Whether this server has changed a zone with a file since the server started.
     pub(super) is_changed_here: bool,
     /// The second, on the clock of [`ZoneFiles::watch`], at which the file may be written next.
@@ -248,8 +249,14 @@ impl KeptZone {
             }
             None => {
                 let content = self.read_journal(journal);
-                let RestoredZone { other, changes, refused } = restored(&file, &content);
+                let is_own_file = self.config.is_own_file();
+                let restore = if is_own_file { restored_from_damaged } else { restored };
+                let restored = restore(&file, &content);
+                let RestoredZone { other, changes, refused, lacks_changes } = restored;
                 self.put_aside(&refused, journal);
+                if lacks_changes {
+                    self.copy_aside(journal);
+                }
                 let is_raised = self.config.is_raised() || self.is_written_over(&content);
                 let is_raised = is_raised && other.is_none();
                 let raised = is_raised.then(|| raised_over(&content, &file)).flatten();
@@ -312,13 +319,27 @@ impl KeptZone {
                     "zone {name}: {count} changes that its edited file did not have yet contradict \
                      it and are not in force: they are in {shown}"
                 );
-                self.aside = Some(aside);
+                self.aside = Some(FileAside::NotApplied(aside));
             }
             Err(error) => tracing::error!(
                 "zone {name}: {count} changes that its edited file did not have yet contradict it \
                  and are dropped, because they cannot be written to another file: {error}"
             ),
         }
+    }
+
+    /// Keeps a copy of a damaged journal for the operator.
+    fn copy_aside(&mut self, journal: &ZoneJournal) {
+        let name = self.config.id();
+        let kept = match journal.copy_aside() {
+            Ok(aside) => {
+                let shown = format!("a copy of the journal is in {}", aside.display());
+                self.aside = Some(FileAside::Damaged(aside));
+                shown
+            }
+            Err(error) => format!("the journal cannot be copied: {error}"),
+        };
+        tracing::error!("zone {name}: acknowledged changes in its journal are damaged; {kept}");
     }
 
     /// Clears `aside` if the operator has removed that file.
@@ -338,18 +359,24 @@ impl KeptZone {
             match journal.move_aside() {
                 Ok(aside) => {
                     tracing::error!("zone {name}: the journal is now {}", aside.display());
-                    self.aside = Some(aside);
+                    self.aside = Some(FileAside::Damaged(aside));
                 }
                 Err(error) => tracing::error!("zone {name}: cannot rename the journal: {error}"),
             }
             JournalContent::default()
         });
-        if content.cut > 0 {
-            tracing::warn!(
+        match &content.damage {
+            Some(damage) => tracing::warn!(
+                changes_before = content.changes.len(),
+                changes_behind = damage.changes.len(),
+                "zone {name}: the journal {file} is damaged, for example by the disk"
+            ),
+            None if content.cut > 0 => tracing::warn!(
                 octets = content.cut,
                 "zone {name}: the end of the journal {file} is not usable and was cut off: the \
                  server was killed while it wrote"
-            );
+            ),
+            None => {}
         }
         content
     }
@@ -396,13 +423,9 @@ impl KeptZone {
         let fault = self.fault.as_ref().or(self.signing_fault.as_ref());
         let Some(fault) = fault else {
             let fault = self.write_fault.as_ref().or(self.publication_fault.as_ref()).cloned();
-            return fault.or_else(|| self.addresses.fault(&self.config.id())).or_else(|| {
-                let (name, file) = (self.config.id(), self.aside.as_ref()?.display());
-                Some(format!(
-                    "zone {name}: acknowledged changes contradict its edited file and are not in \
-                     force: make them again, and remove {file}"
-                ))
-            });
+            return fault
+                .or_else(|| self.addresses.fault(&self.config.id()))
+                .or_else(|| Some(format!("zone {}: {}", self.config.id(), self.aside.as_ref()?)));
         };
         let name = self.config.id();
         Some(match &self.zone {

@@ -266,6 +266,83 @@ fn a_change_that_contradicts_an_edit_is_kept_aside_and_reported_until_its_file_i
     assert_eq!(model.files.fault(), None);
 }
 
+/// Returns the ends of the entries of a journal of the zone `example`.
+fn ends_of_entries(journal: &[u8]) -> Vec<usize> {
+    let mut ends = vec![b"AVOJRNL1\x07example\0".len()];
+    while let Some(len) = journal.get(ends[ends.len() - 1]..).and_then(|rest| rest.first_chunk()) {
+        ends.push(ends[ends.len() - 1] + 8 + u32::from_be_bytes(*len) as usize);
+    }
+    ends
+}
+
+#[test]
+fn damage_in_a_journal_costs_only_the_damaged_change_which_is_reported() {
+    const NAMES: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
+    let mut model = Model::of(1_004);
+    assert!(NAMES.iter().all(|name| model.update(name)));
+    let (id, path) = (model.config[0].id(), model.config[0].journal.clone());
+    let serial = model.files.source(&id).unwrap().serial();
+    let (whole, file) = (fs::read(&path).unwrap(), fs::read(model.file()).unwrap());
+    let (ends, mut all_lost) = (ends_of_entries(&whole), 0);
+    for (entry, pair) in ends.windows(2).enumerate() {
+        let mut damaged = whole.clone();
+        damaged[usize::midpoint(pair[0], pair[1])] ^= 0x10;
+        fs::write(&path, &damaged).unwrap();
+        model.restart();
+        let zone = model.files.source(&id).unwrap();
+        let lost = NAMES.iter().filter(|name| !has(&zone, name)).count();
+        let copy = path.with_added_extension("damaged-1");
+        let fault = model.files.fault().unwrap_or_default();
+        if lost > 0 {
+            assert_eq!((lost, fs::read(&copy).unwrap()), (1, damaged), "{entry}");
+            assert!(avocet_zone::is_newer(zone.serial(), serial), "{entry}: {}", zone.serial());
+            assert!(fault.contains("damaged") && fault.contains("damaged-1"), "{fault}");
+            // The damage is reported until the operator removes the copy.
+            model.restart();
+            assert_eq!(model.files.source(&id).unwrap().version(), zone.version());
+            assert_eq!(model.files.fault(), Some(fault));
+            fs::remove_file(&copy).unwrap();
+            model.files.watch(1_000);
+        }
+        assert_eq!(model.files.fault(), None, "{entry}");
+        fs::write(model.file(), &file).unwrap();
+        all_lost += lost;
+    }
+    assert_eq!(all_lost, NAMES.len(), "one for each entry with a change");
+}
+
+#[test]
+fn damage_before_the_version_in_the_file_costs_nothing() {
+    let mut model = Model::of(1_005);
+    assert!(model.update("first") && model.update("second"));
+    model.watch();
+    assert!(model.update("third"));
+    let path = model.config[0].journal.clone();
+    let mut journal = fs::read(&path).unwrap();
+    let ends = ends_of_entries(&journal);
+    journal[ends[1] + 20] ^= 1;
+    fs::write(&path, &journal).unwrap();
+    model.restart();
+    model.check();
+    assert!(!path.with_added_extension("damaged-1").exists());
+}
+
+#[test]
+fn an_empty_or_foreign_journal_is_reported() {
+    let mut model = Model::of(1_006);
+    assert!(model.update("lost"));
+    let path = model.config[0].journal.clone();
+    for octets in [&b""[..], b"AVOJRNL1\x05other\0", b"\0\0\0\0\0\0\0\0\0\0\0\0"] {
+        fs::write(&path, octets).unwrap();
+        model.restart();
+        let fault = model.files.fault().unwrap_or_default();
+        assert!(fault.contains("damaged"), "{fault}");
+        let copy = path.with_added_extension("damaged-1");
+        assert_eq!(fs::read(&copy).unwrap(), octets);
+        fs::remove_file(&copy).unwrap();
+    }
+}
+
 #[test]
 fn changes_reach_the_file_when_the_zone_needs_no_journal_any_more() {
     for is_restarted in [false, true] {
