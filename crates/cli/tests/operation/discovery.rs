@@ -228,6 +228,22 @@ fn queries_go_to_the_designated_server_once_it_has_proved_the_address() {
 }
 
 #[test]
+fn upstreams_that_do_not_answer_do_not_delay_the_discovery_of_others() {
+    let here = Discovering::new();
+    let _other = here.serve();
+    here.plain.designate(&[here.dot()]);
+    let silent: Vec<_> = (0..8).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    let rules = silent.iter().enumerate().map(|(number, socket)| {
+        let addr = socket.local_addr().unwrap();
+        format!("[[forward]]\nzone = \"z{number}\"\nupstreams = [\"{addr}\"]\n{AUTO}\n")
+    });
+    here.configure(here.plain.addr, &format!("{AUTO}\n{}", rules.collect::<String>()));
+    let _server = here.site.start();
+    here.see(&format!("queries go to tls://{} (verified)", here.tls));
+    assert_eq!(here.attempts(), 1, "the others still wait for an answer");
+}
+
+#[test]
 fn each_protocol_is_found_and_aliases_are_followed() {
     let here = Discovering::new();
     let other = here.serve();

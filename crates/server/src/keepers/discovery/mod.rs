@@ -18,7 +18,9 @@ mod attempt;
 mod offers;
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -45,6 +47,8 @@ const NOT_ANNOUNCED_SECS: u32 = 900;
 const RETRY_SECS: (u64, u64) = (2, 300);
 /// Maximum retry interval in seconds while queries wait for a designated server.
 const STRICT_RETRY_SECS: u64 = 60;
+/// Maximum number of servers that are queried at the same time.
+const MAX_ATTEMPTS: usize = 32;
 /// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that looks for encrypted upstreams, see the log; \
                      restart the server";
@@ -54,7 +58,10 @@ const FAULT: &str = "a panic ended the thread that looks for encrypted upstreams
 /// # Errors
 /// The system cannot start a thread.
 pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
-    let mut discoverer = Discoverer { running, config: None, servers: HashMap::new() };
+    let (sender, receiver) = channel();
+    let servers = HashMap::new();
+    let mut discoverer =
+        Discoverer { running, config: None, servers, attempts: 0, sender, receiver };
     let watched = move || {
         let running = discoverer.running.clone();
         running.conditions.contain(Condition::Threads, FAULT, || {
@@ -75,6 +82,10 @@ struct AskedServer {
     failures: u32,
     found: Option<(DesignatedServer, Arc<UpstreamPeer>)>,
     fault: Option<DiscoveryFault>,
+    /// Whether a thread queries the server at present.
+    is_under_way: bool,
+    /// Whether the server must be queried again when this thread ends, with new settings.
+    is_due_again: bool,
 }
 
 struct Discoverer {
@@ -82,7 +93,16 @@ struct Discoverer {
     /// The configuration at the last check.
     config: Option<Arc<Config>>,
     servers: HashMap<DiscoveryTerms, AskedServer>,
+    /// Number of threads that query servers at present. Each queries one server, so that a server
+    /// that does not answer delays no other.
+    attempts: usize,
+    /// Sends the end of an attempt to the thread of the discoverer.
+    sender: Sender<EndedAttempt>,
+    receiver: Receiver<EndedAttempt>,
 }
+
+/// The end of an attempt; the result is `None` after a panic.
+type EndedAttempt = (DiscoveryTerms, Option<DiscoveryAttempt>);
 
 /// Returns the servers that may designate encrypted servers, with the zones of their rules.
 fn wanted(config: &Config) -> HashMap<DiscoveryTerms, Vec<Box<[u8]>>> {
@@ -105,27 +125,39 @@ impl Discoverer {
             self.config = Some(state.config.clone());
             self.servers.retain(|terms, _| wanted.contains_key(terms));
             for (terms, server) in &mut self.servers {
-                server.due = None;
+                (server.due, server.is_due_again) = (None, server.is_under_way);
                 server.read_settings(terms);
             }
             // The content of the files with authorities may have changed.
             self.put(&[]);
         }
         let (mut is_changed, mut results) = (is_reloaded, Vec::new());
-        for (terms, zones) in &wanted {
-            let server = self.servers.entry(terms.clone()).or_default();
-            if server.due.is_some_and(|due| Instant::now() < due) {
+        while let Ok((terms, attempt)) = self.receiver.try_recv() {
+            self.attempts -= 1;
+            let Some(server) = self.servers.get_mut(&terms) else { continue };
+            server.is_under_way = false;
+            let Some(attempt) = attempt else {
+                self.running.conditions.set(Condition::Threads, Some(FAULT.to_owned()));
+                server.due = Some(Instant::now() + Duration::from_secs(RETRY_SECS.1));
                 continue;
-            }
+            };
             is_changed = true;
-            let known = server.found.as_ref().map(|(found, _)| found);
-            let attempt = attempt::attempt(terms, &state.config.server, known);
             let result = attempt.result.as_ref().err().map(DiscoveryFault::result);
             results.push(result.unwrap_or(DiscoveryResult::Found));
             let before = server.found.as_ref().map(|(found, _)| found.clone());
-            server.take(terms, attempt);
+            server.take(&terms, attempt);
+            if std::mem::take(&mut server.is_due_again) {
+                server.due = None;
+            }
             if server.found.as_ref().map(|(found, _)| found) != before.as_ref() {
-                self.put(zones);
+                self.put(wanted.get(&terms).map_or(&[], Vec::as_slice));
+            }
+        }
+        for terms in wanted.keys() {
+            let server = self.servers.entry(terms.clone()).or_default();
+            let is_due = server.due.is_none_or(|due| due <= Instant::now());
+            if is_due && !server.is_under_way && self.attempts < MAX_ATTEMPTS {
+                self.begin(terms, &state.config);
             }
         }
         if is_changed {
@@ -134,6 +166,28 @@ impl Discoverer {
         }
         // The results are counted once their effect is visible.
         results.into_iter().for_each(|result| self.running.shared.discoveries.count(result));
+    }
+
+    /// Starts a thread that queries a server.
+    fn begin(&mut self, terms: &DiscoveryTerms, config: &Arc<Config>) {
+        let Some(server) = self.servers.get_mut(terms) else { return };
+        let known = server.found.as_ref().map(|(found, _)| found.clone());
+        let (terms, config, sender) = (terms.clone(), config.clone(), self.sender.clone());
+        let discoverer = thread::current();
+        let attempt = move || {
+            let attempt = || attempt::attempt(&terms, &config.server, known.as_ref());
+            let ended = catch_unwind(AssertUnwindSafe(attempt)).ok();
+            // The receiver is gone only if the thread of the discoverer has ended.
+            let _ = sender.send((terms, ended));
+            discoverer.unpark();
+        };
+        match thread::Builder::new().name("discovery".to_owned()).spawn(attempt) {
+            Ok(_) => (server.is_under_way, self.attempts) = (true, self.attempts + 1),
+            Err(error) => {
+                tracing::warn!(%error, "cannot start a thread that looks for encrypted upstreams");
+                server.due = Some(Instant::now() + Duration::from_secs(RETRY_SECS.0));
+            }
+        }
     }
 
     /// Puts the designated servers in force. Drops cached failures at and below these zones,
