@@ -10,12 +10,12 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use avocet_wire::edns::EdnsOption;
-use avocet_wire::{Ede, MAX_MESSAGE, QueryView, Rcode, Rtype};
+use avocet_wire::MAX_MESSAGE;
 use data_encoding::BASE64URL_NOPAD;
 use thiserror::Error;
 
 use super::AltSvc;
+use super::answer::{is_response, servfail};
 use super::form::MEDIA_TYPE;
 use super::frames::{
     ACK, CONTINUATION, Code, DATA, END_HEADERS, END_STREAM, FrameHead, GOAWAY, HEADERS,
@@ -79,8 +79,8 @@ pub enum HttpFault {
     /// The server refuses the request with this status.
     #[error("the server answers with HTTP status {0}")]
     Status(u16),
-    /// The body is not a DNS message.
-    #[error("the server answers with something other than a DNS message")]
+    /// The body is not a DNS message that responds to the query.
+    #[error("the server answers with something other than a DNS response to the query")]
     MediaType,
     /// The server ends the request with this error code.
     #[error("the server ends the request with HTTP/2 error {0}")]
@@ -594,11 +594,11 @@ impl Http2Client {
         let Some(mut query) = self.remove(id) else { return };
         self.budget = (self.budget + RESPONSE_REFILL).min(MAX_BUDGET);
         let fault = match query.status {
-            200 if !query.is_dns_message || query.body.len() < HEADER_LEN => HttpFault::MediaType,
-            200 => {
+            200 if query.is_dns_message && is_response(&query.body, &query.query) => {
                 query.body[..ID_LEN].copy_from_slice(&query.query[..ID_LEN]);
                 return deliver(&query.body);
             }
+            200 => HttpFault::MediaType,
             status => HttpFault::Status(status),
         };
         self.give_up(&query, fault, deliver);
@@ -665,31 +665,6 @@ fn write_body(out: &mut Vec<u8>, id: u32, body: &[u8]) {
         let end = if parts.peek().is_none() { END_STREAM } else { 0 };
         write_frame(out, [DATA, end], id, part);
     }
-}
-
-/// Returns the response to a query that got none, with the reason.
-pub(crate) fn servfail(query: &[u8], reason: &str) -> Option<Vec<u8>> {
-    /// QR, and RA.
-    const RESPONSE: u8 = 0x80;
-    const AVAILABLE: u8 = 0x80;
-    let view = QueryView::parse(query).ok()?;
-    let mut out = query[..HEADER_LEN].to_vec();
-    out[2] |= RESPONSE;
-    out[3] = AVAILABLE | Rcode::SERVFAIL.0 as u8;
-    out[6..HEADER_LEN].fill(0);
-    out.extend_from_slice(view.question());
-    if view.edns.is_some() {
-        let mut option = vec![0; 6 + reason.len()];
-        let len = EdnsOption::Ede(Ede::NETWORK_ERROR, reason.as_bytes()).write(&mut option)?;
-        out[HEADER_LEN - 1] = 1;
-        out.push(0);
-        out.extend_from_slice(&Rtype::OPT.0.to_be_bytes());
-        out.extend_from_slice(&1232u16.to_be_bytes());
-        out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&(len as u16).to_be_bytes());
-        out.extend_from_slice(&option[..len]);
-    }
-    Some(out)
 }
 
 fn number(payload: &[u8]) -> u32 {

@@ -5,6 +5,7 @@
 //! HTTP/1.1. What both ends have agreed on in TLS does not matter.
 
 mod alt_svc;
+pub(crate) mod answer;
 pub(crate) mod client;
 pub(crate) mod form;
 mod frames;

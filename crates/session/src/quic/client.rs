@@ -65,8 +65,8 @@ pub enum QuicError {
     /// The server refuses the request with this status.
     #[error("the server answers with HTTP status {0}")]
     Status(u16),
-    /// The body is not a DNS message.
-    #[error("the server answers with something other than a DNS message")]
+    /// The response is not a DNS message that responds to the query.
+    #[error("the server answers with something other than a DNS response to the query")]
     MediaType,
 }
 

@@ -18,7 +18,7 @@ use avocet_wire::MAX_MESSAGE;
 
 use super::client::{QuicClient, QuicError, QuicReply, QuicSettings};
 use crate::http::HttpTarget;
-use crate::http::client::servfail;
+use crate::http::answer::{is_response, servfail};
 use crate::http::h3::H3Error;
 
 /// Maximum number of concurrent streams, even if the server permits more.
@@ -171,17 +171,20 @@ impl QuicUpstream {
         let QuicReply { request, result } = reply;
         let Some(query) = self.open.remove(&request) else { return };
         let error = match result {
-            Ok(mut message) if message.len() >= HEADER_LEN => {
+            Ok(message) if message.len() < HEADER_LEN => QuicError::Malformed,
+            Ok(mut message) => {
                 let added = RESPONSE_REFILL + (message.len() / DATAGRAM) as u32;
                 self.budget = (self.budget + added).min(MAX_BUDGET);
                 // HTTP permits that the ID of the response differs.
-                if message[..ID_LEN] == [0; ID_LEN] || self.target.is_some() {
+                if message[..ID_LEN] != [0; ID_LEN] && self.target.is_none() {
+                    QuicError::Violation
+                } else if is_response(&message, &query.octets) {
                     message[..ID_LEN].copy_from_slice(&query.octets[..ID_LEN]);
                     return deliver(&message);
+                } else {
+                    QuicError::MediaType
                 }
-                QuicError::Violation
             }
-            Ok(_) => QuicError::Malformed,
             Err(error) => error,
         };
         /// The error code for a query that was not processed (RFC 9114 §4.1.1).

@@ -37,6 +37,13 @@ fn query(id: u16) -> Vec<u8> {
     [&header[..], b"\x01a\x00\x00\x01\x00\x01", &opt].concat()
 }
 
+/// The response to the query with this ID, without records.
+fn reply(id: u16) -> Vec<u8> {
+    let mut octets = query(id);
+    octets[2] |= 0x80;
+    octets
+}
+
 fn framed(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16).to_be_bytes()[..], message].concat()
 }
@@ -221,18 +228,18 @@ fn queries_leave_without_their_ids_and_responses_come_back_with_them_in_any_orde
         assert_eq!(pair.read(number), framed(&query(0)));
     }
     for number in [2, 0, 1] {
-        pair.respond(number, &framed(&query(0)));
+        pair.respond(number, &framed(&reply(0)));
     }
-    assert_eq!(pair.delivered, [query(3), query(1), query(2)]);
+    assert_eq!(pair.delivered, [reply(3), reply(1), reply(2)]);
     assert!(pair.client.push(&query(4)));
     pair.run();
-    pair.respond(3, &framed(&query(0)));
+    pair.respond(3, &framed(&reply(0)));
     assert!(!pair.client.is_owed());
 }
 
 #[test]
 fn violations_end_the_connection_and_nothing_of_them_is_delivered() {
-    let good = framed(&query(0));
+    let good = framed(&reply(0));
     for octets in [
         framed(&query(1)),
         [&good[..], &good[..]].concat(),
@@ -264,7 +271,7 @@ fn a_stream_without_a_message_is_a_failure_of_one_query() {
     pair.server().send_stream(stream(0)).reset(VarInt::from_u32(5)).unwrap();
     pair.respond(1, &[]);
     pair.respond(2, &framed(&[0; 11]));
-    pair.respond(3, &framed(&query(0)));
+    pair.respond(3, &framed(&reply(0)));
     let rcodes: Vec<_> =
         pair.delivered.iter().map(|message| (message[1], message[3] & 15)).collect();
     assert_eq!(rcodes, [(1, 2), (2, 2), (3, 2), (4, 0)]);
@@ -327,8 +334,8 @@ fn garbage_is_no_handshake_and_ends_nothing() {
     }
     pair.run();
     assert!(!pair.client.is_handshaking());
-    pair.respond(0, &framed(&query(0)));
-    assert_eq!(pair.delivered, [query(1)]);
+    pair.respond(0, &framed(&reply(0)));
+    assert_eq!(pair.delivered, [reply(1)]);
 }
 
 #[test]
@@ -354,8 +361,8 @@ fn queries_that_get_no_stream_wait_and_are_bounded() {
     let _ = pair.server().send_stream(stream(0)).reset(VarInt::from_u32(3));
     pair.pass(Duration::from_secs(1));
     assert_eq!(pair.read(1), framed(&query(0)));
-    pair.respond(1, &framed(&query(0)));
-    assert_eq!(pair.delivered, [query(3)]);
+    pair.respond(1, &framed(&reply(0)));
+    assert_eq!(pair.delivered, [reply(3)]);
 }
 
 #[test]
@@ -376,8 +383,8 @@ fn a_window_of_few_octets_holds_a_query_back_and_loses_none() {
         let _ = chunks.finalize();
     }
     assert_eq!(octets, framed(&query(0)));
-    pair.respond(0, &framed(&query(0)));
-    assert_eq!(pair.delivered, [query(1)]);
+    pair.respond(0, &framed(&reply(0)));
+    assert_eq!(pair.delivered, [reply(1)]);
 }
 
 /// A response of HTTP/3 with this status, media type and body.
@@ -405,11 +412,11 @@ fn requests_in_http3_have_their_responses_and_failures() {
     });
     pair.run();
     assert!(pair.read(0).ends_with(&query(0)));
-    pair.respond(0, &response(25, &query(0)));
+    pair.respond(0, &response(25, &reply(0)));
     // 404, an unfinished frame, and another ID, which HTTP permits.
-    pair.respond(1, &response(27, &query(0)));
-    pair.respond(2, &response(25, &query(0))[..20]);
-    pair.respond(3, &response(25, &query(9)));
+    pair.respond(1, &response(27, &reply(0)));
+    pair.respond(2, &response(25, &reply(0))[..20]);
+    pair.respond(3, &response(25, &reply(9)));
     let rcodes: Vec<_> =
         pair.delivered.iter().map(|message| (message[1], message[3] & 15)).collect();
     assert_eq!(rcodes, [(1, 0), (2, 2), (3, 2), (4, 0)]);
@@ -427,12 +434,12 @@ fn requests_in_http3_have_their_responses_and_failures() {
 #[test]
 fn an_alternative_ends_with_the_first_query_that_has_no_response() {
     // 404, an unfinished frame, and an error code.
-    for wrong in [response(27, &query(0)), response(25, &query(0))[..20].to_vec(), vec![]] {
+    for wrong in [response(27, &reply(0)), response(25, &reply(0))[..20].to_vec(), vec![]] {
         let mut pair = Pair::connected(QuicProtocol::H3);
         pair.client = pair.client.as_alternative();
         (1..=3).for_each(|id| assert!(pair.client.push(&query(id))));
         pair.run();
-        pair.respond(0, &response(25, &query(0)));
+        pair.respond(0, &response(25, &reply(0)));
         if wrong.is_empty() {
             pair.server().send_stream(stream(1)).reset(VarInt::from_u32(0x102)).unwrap();
             pair.run();
@@ -440,7 +447,7 @@ fn an_alternative_ends_with_the_first_query_that_has_no_response() {
             pair.respond(1, &wrong);
         }
         // The other queries are sent again over another connection.
-        assert_eq!(pair.delivered, [query(1)], "{wrong:?}");
+        assert_eq!(pair.delivered, [reply(1)], "{wrong:?}");
         assert!(matches!(pair.client.ended(), Some(QuicError::Violation)), "{wrong:?}");
     }
 }
@@ -473,8 +480,8 @@ fn requests_that_a_server_has_not_processed_are_left_to_another_connection() {
         assert!(pair.client.is_draining());
         assert_eq!(pair.client.ended().is_some(), waiting > 0);
         if waiting == 0 {
-            pair.respond(0, &response(25, &query(0)));
-            assert_eq!(pair.delivered, [query(0)]);
+            pair.respond(0, &response(25, &reply(0)));
+            assert_eq!(pair.delivered, [reply(0)]);
             assert!(!pair.client.push(&query(5)));
             pair.run();
             assert!(pair.delivered.len() == 1);
@@ -537,7 +544,7 @@ impl Draws {
 fn mutated_responses_cost_at_most_their_connection() {
     const ROUNDS: usize = 2_000;
     for (protocol, whole) in
-        [(QuicProtocol::Doq, framed(&query(0))), (QuicProtocol::H3, response(25, &query(0)))]
+        [(QuicProtocol::Doq, framed(&reply(0))), (QuicProtocol::H3, response(25, &reply(0)))]
     {
         let mut draws = Draws(0x9e37_79b9_7f4a_7c15);
         let mut pair = Pair::connected(protocol);
@@ -595,8 +602,8 @@ fn mutated_control_streams_cost_at_most_their_connection() {
         // The connection still answers.
         pair.client.push(&query(round));
         pair.run();
-        pair.respond(0, &response(25, &query(0)));
-        assert_eq!(pair.delivered, [query(round)]);
+        pair.respond(0, &response(25, &reply(0)));
+        assert_eq!(pair.delivered, [reply(round)]);
     }
     assert!((100..500).contains(&ends), "{ends}");
 }

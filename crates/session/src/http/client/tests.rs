@@ -3,7 +3,8 @@
 
 use std::ops::ControlFlow;
 
-use avocet_wire::{MessageView, Rcode};
+use avocet_wire::edns::EdnsOption;
+use avocet_wire::{Ede, MessageView, Rcode};
 
 use super::*;
 use crate::http::{Http, Replies};
@@ -115,6 +116,45 @@ fn both_methods_are_understood_by_the_other_end_and_keep_the_id() {
     }
 }
 
+/// Returns the response to [`query`] with the ID 0, which has no records.
+fn response(name: u8) -> Vec<u8> {
+    let mut octets = query(0, name);
+    octets[2] |= 0x80;
+    octets
+}
+
+#[test]
+fn a_body_that_is_no_response_to_the_query_is_servfail_at_once() {
+    let whole = response(b'a');
+    let with = |at: usize, octet: u8| {
+        let mut octets = whole.clone();
+        octets[at] = octet;
+        octets
+    };
+    let refused = [&with(3, 5)[..4], &[0; 8]].concat();
+    for (body, expected) in [
+        (query(0, b'a'), Rcode::SERVFAIL),
+        (response(b'b'), Rcode::SERVFAIL),
+        (whole[..whole.len() - 1].to_vec(), Rcode::SERVFAIL),
+        // Records that do not follow.
+        (with(7, 1), Rcode::SERVFAIL),
+        (b"<html>this is another service</html>".to_vec(), Rcode::SERVFAIL),
+        ([&whole[..4], &[0; 8]].concat(), Rcode::SERVFAIL),
+        (refused, Rcode::REFUSED),
+        (response(b'A'), Rcode::NOERROR),
+        (whole.clone(), Rcode::NOERROR),
+    ] {
+        let mut pair = Pair::new(HttpMethod::Post);
+        pair.client.push(&query(1, b'a'));
+        let stream = pair.requests()[0];
+        pair.respond(stream, "200", &body);
+        assert_eq!(pair.rcodes(), [expected], "{body:x?}");
+        let is_fault = pair.client.take_failure() == Some(HttpFault::MediaType);
+        assert_eq!(is_fault, expected == Rcode::SERVFAIL, "{body:x?}");
+        assert!(!pair.client.has_ended());
+    }
+}
+
 #[test]
 fn a_response_without_a_dns_message_is_servfail_with_its_reason() {
     let mut pair = Pair::new(HttpMethod::Post);
@@ -132,7 +172,7 @@ fn a_response_without_a_dns_message_is_servfail_with_its_reason() {
     pair.respond(5, "200", b"short");
     pair.frame(RST_STREAM, 0, 7, &2u32.to_be_bytes());
     assert_eq!(pair.client.take_failure(), Some(HttpFault::Reset(2)));
-    pair.respond(9, "200", &query(0, b'a'));
+    pair.respond(9, "200", &response(b'a'));
     assert_eq!(pair.client.take_failure(), None);
     let servfail = Rcode::SERVFAIL;
     assert_eq!(pair.rcodes(), [servfail, servfail, servfail, servfail, Rcode::NOERROR]);
@@ -155,13 +195,13 @@ fn limits_of_the_server_hold_queries_back() {
     }
     assert_eq!(pair.requests(), [1, 3]);
     assert!(pair.client.unsent() >= 3 * len);
-    pair.respond(3, "200", &query(0, b'a'));
+    pair.respond(3, "200", &response(b'a'));
     assert_eq!(pair.requests(), [5]);
     // The server permits no stream at first. Later it permits one, with a flow-control window that
     // is too small.
     pair.frame(SETTINGS, 0, 0, &setting(3, 0));
-    pair.respond(1, "200", &query(0, b'a'));
-    pair.respond(5, "200", &query(0, b'a'));
+    pair.respond(1, "200", &response(b'a'));
+    pair.respond(5, "200", &response(b'a'));
     assert_eq!(pair.requests(), []);
     pair.frame(SETTINGS, 0, 0, &[setting(3, 9), setting(4, len as u32 - 1)].concat());
     assert_eq!(pair.requests(), []);
@@ -182,7 +222,7 @@ fn the_window_of_the_connection_holds_bodies_back_but_not_requests_by_get() {
             pair.client.push(&query(id, b'a'));
             for stream in pair.requests() {
                 requests += 1;
-                pair.respond(stream, "200", &query(0, b'a'));
+                pair.respond(stream, "200", &response(b'a'));
             }
         }
         assert_eq!(requests, sent, "{method:?}");
@@ -191,7 +231,7 @@ fn the_window_of_the_connection_holds_bodies_back_but_not_requests_by_get() {
             && !streams.is_empty()
         {
             requests += streams.len();
-            streams.iter().for_each(|stream| pair.respond(*stream, "200", &query(0, b'a')));
+            streams.iter().for_each(|stream| pair.respond(*stream, "200", &response(b'a')));
         }
         assert_eq!((requests, pair.delivered.len()), (4_000, 4_000));
     }
@@ -210,9 +250,9 @@ fn the_end_that_a_server_announces_loses_nothing_that_it_processes() {
     assert!(!pair.client.has_ended() && pair.client.is_draining());
     assert_eq!(pair.client.take_unprocessed(), [query(3, b'a'), query(4, b'a')]);
     assert!(pair.client.take_unprocessed().is_empty() && pair.client.is_owed());
-    pair.respond(1, "200", &query(0, b'a'));
+    pair.respond(1, "200", &response(b'a'));
     assert!(!pair.client.has_ended());
-    pair.respond(3, "200", &query(0, b'a'));
+    pair.respond(3, "200", &response(b'a'));
     assert!(pair.client.has_ended() && !pair.client.is_owed());
     assert_eq!((pair.delivered.len(), pair.client.take_failure()), (2, None));
     let mut pair = Pair::new(HttpMethod::Post);
@@ -247,9 +287,9 @@ fn queries_that_nobody_waits_for_make_room() {
     assert_eq!(sent, [(RST_STREAM, 1), (HEADERS, 3)]);
     // The response to the query that was given up may still come. The response only changes the
     // table of fields.
-    pair.respond(1, "200", &query(0, b'a'));
+    pair.respond(1, "200", &response(b'a'));
     assert!(pair.delivered.is_empty() && !pair.client.has_ended());
-    pair.respond(3, "200", &query(0, b'a'));
+    pair.respond(3, "200", &response(b'a'));
     assert_eq!(pair.delivered.len(), 1);
     // Queries that were never sent are dropped, too.
     pair.frame(SETTINGS, 0, 0, &setting(3, 0));
