@@ -30,18 +30,16 @@ use avocet_config::primary::Primary;
 use avocet_config::zone::ZoneConfig;
 use avocet_config::zone_url::ZoneUrl;
 use avocet_dnssec::zonemd;
-use avocet_io::ownership;
 use avocet_nameserver::clock::wall_secs;
-use avocet_nameserver::disk;
 use avocet_nameserver::transfers::ServerEvent;
 use avocet_nameserver::zone_digest::fault_of_digest;
-use avocet_nameserver::zone_files::{ZoneChangeError, check_copy, make_way};
+use avocet_nameserver::zone_files::{ZoneChangeError, check_copy};
 use avocet_resolver::Timers;
 use avocet_wire::master::MasterRecord;
 use avocet_wire::{Class, FoldedName, NameBuf, Rtype, rdata};
 use avocet_zone::{
     EntryPlace, Faults, HostedRecord, HostedZone, NotExact, Severity, UnsoundZone, ZoneBuilder,
-    ZoneEdits, append_line, is_newer,
+    ZoneEdits, is_newer,
 };
 use ureq::http::Uri;
 
@@ -54,8 +52,10 @@ use crate::transfer_room::TransferRoom;
 use avocet_worker::certificates::CertificateFault;
 use avocet_worker::upstream_tls;
 
+mod copy;
 mod pulled;
 
+use copy::{put_in_force, write};
 use pulled::PullError;
 
 /// Maximum number of concurrent checks, which mostly wait.
@@ -496,18 +496,6 @@ fn ask(
     Ok(Checked::Transferred(timers))
 }
 
-/// Reads the copy of a zone that was written, and checks that its version is then in force.
-fn put_in_force(running: &Running, config: &ZoneConfig, serial: u32) -> Result<(), CheckError> {
-    running.reloader.reload_zones(Some(&config.id()));
-    let zones = &running.reloader.zones;
-    if zones.timers(&config.id()).is_some_and(|timers| timers.serial == serial) {
-        return Ok(());
-    }
-    let state = zones.states().into_iter().find(|state| state.id == config.id());
-    let reason = state.and_then(|state| state.fault).unwrap_or_default();
-    Err(CheckError::NotInForce { serial, reason })
-}
-
 /// Counts a transfer that was put in force.
 fn count(running: &Running, source: &ZoneSource<'_>) {
     let events = &running.shared.name_server.transfers;
@@ -679,21 +667,6 @@ fn checked(
     let mut list = faults.list().into_iter();
     let error = list.find(|fault| fault.severity == Severity::Error);
     Err(CheckError::Zone(error.map_or_else(String::new, |fault| fault.reason.to_string())))
-}
-
-/// Writes the copy of a zone.
-fn write(config: &ZoneConfig, records: &[UnverifiedRecord]) -> io::Result<()> {
-    let mut text = String::new();
-    for UnverifiedRecord { owner, rtype, ttl_secs, rdata } in records {
-        let record = HostedRecord { rtype: *rtype, ttl_secs: *ttl_secs, rdata };
-        append_line(&mut text, FoldedName::from_folded_unchecked(owner), &record);
-    }
-    let _permit = ownership::write()?;
-    if let Some(directory) = config.file.parent() {
-        std::fs::create_dir_all(directory)?;
-    }
-    make_way(config)?;
-    disk::replace_shared(&config.file, &[text.as_bytes()]).map(drop)
 }
 
 #[cfg(test)]

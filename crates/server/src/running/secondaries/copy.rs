@@ -1,0 +1,45 @@
+//! The copy of a transferred zone on disk.
+
+use std::io;
+
+use avocet_config::zone::ZoneConfig;
+use avocet_io::ownership;
+use avocet_nameserver::disk;
+use avocet_nameserver::zone_files::make_way;
+use avocet_wire::FoldedName;
+use avocet_zone::{HostedRecord, append_line};
+
+use super::CheckError;
+use crate::running::Running;
+use crate::transfer::UnverifiedRecord;
+
+/// Writes the copy of a zone.
+pub(super) fn write(config: &ZoneConfig, records: &[UnverifiedRecord]) -> io::Result<()> {
+    let mut text = String::new();
+    for UnverifiedRecord { owner, rtype, ttl_secs, rdata } in records {
+        let record = HostedRecord { rtype: *rtype, ttl_secs: *ttl_secs, rdata };
+        append_line(&mut text, FoldedName::from_folded_unchecked(owner), &record);
+    }
+    let _permit = ownership::write()?;
+    if let Some(directory) = config.file.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    make_way(config)?;
+    disk::replace_shared(&config.file, &[text.as_bytes()]).map(drop)
+}
+
+/// Reads the copy of a zone that was written, and checks that its version is then in force.
+pub(super) fn put_in_force(
+    running: &Running,
+    config: &ZoneConfig,
+    serial: u32,
+) -> Result<(), CheckError> {
+    running.reloader.reload_zones(Some(&config.id()));
+    let zones = &running.reloader.zones;
+    if zones.timers(&config.id()).is_some_and(|timers| timers.serial == serial) {
+        return Ok(());
+    }
+    let state = zones.states().into_iter().find(|state| state.id == config.id());
+    let reason = state.and_then(|state| state.fault).unwrap_or_default();
+    Err(CheckError::NotInForce { serial, reason })
+}
