@@ -11,7 +11,8 @@ use avocet_zone::{HostedRecord, append_line};
 
 use super::CheckError;
 use crate::running::Running;
-use crate::transfer::UnverifiedRecord;
+use crate::running::catalogs::{TakenFiles, purge};
+use crate::transfer::{TransferError, UnverifiedRecord};
 
 /// Writes the copy of a zone.
 pub(super) fn write(config: &ZoneConfig, records: &[UnverifiedRecord]) -> io::Result<()> {
@@ -28,7 +29,8 @@ pub(super) fn write(config: &ZoneConfig, records: &[UnverifiedRecord]) -> io::Re
     disk::replace_shared(&config.file, &[text.as_bytes()]).map(drop)
 }
 
-/// Reads the copy of a zone that was written, and checks that its version is then in force.
+/// Reads the copy of a zone that was written, and checks that its version is then in force. If a
+/// catalog removed the zone during the transfer, deletes the copy.
 pub(super) fn put_in_force(
     running: &Running,
     config: &ZoneConfig,
@@ -38,6 +40,14 @@ pub(super) fn put_in_force(
     let zones = &running.reloader.zones;
     if zones.timers(&config.id()).is_some_and(|timers| timers.serial == serial) {
         return Ok(());
+    }
+    let config_in_force = running.shared.snapshot().config.clone();
+    if config.catalog.is_member()
+        && !config_in_force.zones.iter().any(|zone| zone.id() == config.id())
+        && !TakenFiles::of(&config_in_force).has(&config.name)
+    {
+        purge(config);
+        return Err(TransferError::Closed.into());
     }
     let state = zones.states().into_iter().find(|state| state.id == config.id());
     let reason = state.and_then(|state| state.fault).unwrap_or_default();
