@@ -39,12 +39,11 @@ fn path(directory: &Path) -> PathBuf {
 pub(crate) fn load(directory: &Path, now_secs: u64) -> SavedState {
     let path = path(directory);
     let octets = match disk::read(&path, MAX_OCTETS) {
-        Ok(octets) => octets.unwrap_or_default(),
+        Ok(Some(octets)) => octets,
+        Ok(None) => return SavedState::default(),
         Err(error) => return put_aside(&path, &error.to_string()),
     };
-    if octets.is_empty() {
-        return SavedState::default();
-    }
+    // The server never writes an empty file, so that such a file is damaged.
     match serde_json::from_slice(&octets) {
         Ok(file) => of_file(file, now_secs),
         Err(error) => put_aside(&path, &error.to_string()),
@@ -78,8 +77,15 @@ fn of_file(file: PoolsFile, now_secs: u64) -> SavedState {
             _ => None,
         };
         saved.states.extend(state.map(|state| (key.clone(), state)));
-        let control = member.control.as_deref().and_then(MemberControl::from_name);
-        saved.controls.extend(control.map(|control| (key, control)));
+        let Some(word) = member.control else { continue };
+        match MemberControl::from_name(&word) {
+            Some(control) => drop(saved.controls.insert(key, control)),
+            None => tracing::error!(
+                pool = member.pool,
+                address = %member.address,
+                "pools.json has the unknown setting {word:?}: it has no effect"
+            ),
+        }
     }
     saved
 }

@@ -443,9 +443,16 @@ mod tests {
         let saved = pool_state::load(&away, 7).controls;
         assert_eq!(saved.into_values().collect::<Vec<_>>(), [MemberControl::Down]);
 
-        fs::write(&file, "no JSON").unwrap();
-        assert!(pool_state::load(&directory, 7).controls.is_empty() && !file.exists());
-        assert_eq!(fs::read_to_string(file.with_extension("damaged")).unwrap(), "no JSON");
+        // A damaged setting costs no other one.
+        let other = member.replace("down", "dowm").replace("2.1", "2.2");
+        fs::write(&file, format!(r#"{{"saved_at":7,"addresses":[{other},{member}]}}"#)).unwrap();
+        let saved = pool_state::load(&directory, 7).controls;
+        assert_eq!(saved.into_values().collect::<Vec<_>>(), [MemberControl::Down]);
+        for damaged in ["no JSON", ""] {
+            fs::write(&file, damaged).unwrap();
+            assert!(pool_state::load(&directory, 7).controls.is_empty() && !file.exists());
+            assert_eq!(fs::read_to_string(file.with_extension("damaged")).unwrap(), damaged);
+        }
         fs::remove_dir_all(&directory).unwrap();
     }
 }
