@@ -73,6 +73,21 @@ pub(crate) enum TransferError {
     Closed,
 }
 
+impl TransferError {
+    /// Returns whether the primary may still send the whole zone, although it sends no changes: it
+    /// refuses them, or ends each such transfer too early.
+    pub(crate) fn is_of_server(&self) -> bool {
+        match self {
+            Self::Refused(_) | Self::Malformed => true,
+            Self::Network(error) => matches!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
+            ),
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for TransferError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

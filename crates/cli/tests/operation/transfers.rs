@@ -570,7 +570,8 @@ fn received_changes_that_do_not_fit_or_are_cut_change_nothing_before_a_whole_tra
     let first = held();
     for place in 0..6 {
         assert_eq!(secondary.notify("127.0.0.1"), 0);
-        serve(&[vec![one(6, &soa(66))], changes(65, 66)[..place].to_vec()]);
+        // The whole zone, which is requested next, is cut, too.
+        serve(&[vec![one(6, &soa(66))], changes(65, 66)[..place].to_vec(), Vec::new()]);
         server.wait_for_line("unexpected end of file");
         assert_eq!(held(), first, "{place}");
     }
@@ -592,15 +593,19 @@ fn received_changes_that_do_not_fit_or_are_cut_change_nothing_before_a_whole_tra
     serve(&[vec![one(6, &soa(68))], malformed, whole(68)]);
     server.wait_for_line("the data of a record of type A is malformed");
     transferred(&mut server, 68);
+    // A primary that ends each IXFR too early.
+    assert_eq!(secondary.notify("127.0.0.1"), 0);
+    serve(&[vec![one(6, &soa(69))], changes(68, 69)[..3].to_vec(), whole(69)]);
+    transferred(&mut server, 69);
     // A primary that does not know IXFR.
-    let mut refusal = one(6, &soa(69));
+    let mut refusal = one(6, &soa(70));
     refusal.truncate(12);
     (refusal[3], refusal[5], refusal[7]) = (4, 0, 0);
     assert_eq!(secondary.notify("127.0.0.1"), 0);
-    serve(&[vec![one(6, &soa(69))], vec![refusal], whole(69)]);
-    transferred(&mut server, 69);
+    serve(&[vec![one(6, &soa(70))], vec![refusal], whole(70)]);
+    transferred(&mut server, 70);
     assert_eq!(site.metric("avocet_zone_changes_in_total"), 1.0);
-    assert_eq!(site.metric("avocet_zone_transfers_in_total"), 5.0);
+    assert_eq!(site.metric("avocet_zone_transfers_in_total"), 6.0);
 }
 
 /// Takes NOTIFY at a socket, and replies. Returns the serial.

@@ -530,7 +530,7 @@ fn changes(
         Ok(ReceivedChanges::Changes(lines)) => lines,
         Ok(ReceivedChanges::Whole(records)) => return Ok(Transferred::Whole(records)),
         Ok(ReceivedChanges::Latest) => return Ok(Transferred::Nothing),
-        Err(error @ (TransferError::Refused(_) | TransferError::Malformed)) => {
+        Err(error) if error.is_of_server() => {
             tracing::info!("zone {name}: IXFR from {}: {error}", source.primary);
             return Ok(Transferred::Nothing);
         }
