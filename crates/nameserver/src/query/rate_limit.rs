@@ -11,7 +11,7 @@ use avocet_config::{MAX_RESPONSES_PER_SECOND, RateLimitConfig};
 use avocet_wire::hash::HashKey;
 use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{FoldedName, Rcode, Rtype};
-use avocet_zone::HostedZones;
+use avocet_zone::{HostedZone, HostedZones};
 
 use super::addresses::AddressSet;
 use super::decision::{Decision, Outgoing};
@@ -93,7 +93,8 @@ impl RateLimiter {
             let has_data = view.header().counts[1] > 0;
             let qname = view.question().ok()?.qname().ok()?.folded();
             let zone = zones.zone_of(qname.view(), qtype).flatten();
-            if let Some(zone) = zone.filter(|zone| zone.sets_of(qname.view()).is_none()) {
+            let zone = zone.filter(|zone| zone.sets_of(qname.view()).is_none());
+            if let Some(zone) = zone.filter(|zone| !is_delegated(zone, qname.view())) {
                 return Some(shared(EqualAnswers::OfZone, zone.apex()));
             }
             if has_data {
@@ -141,6 +142,15 @@ impl RateLimiter {
         let count = self.over.fetch_add(1, Ordering::Relaxed) + 1;
         if self.slip > 0 && count.is_multiple_of(self.slip) { Limited::Slip } else { Limited::Drop }
     }
+}
+
+/// Returns whether a name is below a delegation of its zone. Such names are data of other servers.
+fn is_delegated(zone: &HostedZone, name: FoldedName<'_>) -> bool {
+    let above = name.ancestors().skip(1).take_while(|above| above.wire() != zone.apex().wire());
+    let has_servers = |above: FoldedName<'_>| {
+        zone.sets_of(above).into_iter().flatten().any(|set| set.rtype == Rtype::NS)
+    };
+    above.into_iter().any(has_servers)
 }
 
 /// Returns the client's network: its address with all bits after the prefix cleared.

@@ -250,11 +250,13 @@ fn equal_answers_for_different_names_and_types_share_one_limit() {
     let mut server = file.server(
         "[rate-limit]\nresponses-per-second = 1\nslip = 0\n[server]\nminimal-responses = false",
     );
-    let mut sent = |name: &dyn Fn(usize) -> String, rtype: &dyn Fn(usize) -> u16| {
+    let names: Vec<_> = (0..20).map(|at| wire(&format!("n{at}.sub.corp.example."))).collect();
+    names.iter().for_each(|name| server.learn(name, Rtype::A.0, 300, &[&[192, 0, 2, 7]]));
+    let mut ask = |flags: u16, name: &dyn Fn(usize) -> String, rtype: &dyn Fn(usize) -> u16| {
         server.pass(10);
         let answered = (0..20).filter(|at| {
             let (mut query, mut out) = (vec![0; 512], vec![0; 4096]);
-            let mut builder = Builder::new(&mut query, 512, 7, 0).unwrap();
+            let mut builder = Builder::new(&mut query, 512, 7, flags).unwrap();
             builder.question(&wire(&name(*at)), Rtype(rtype(*at)), Class::IN).unwrap();
             let len = builder.finish();
             server.answer(&query[..len], &mut out).is_some()
@@ -264,14 +266,15 @@ fn equal_answers_for_different_names_and_types_share_one_limit() {
     let text = |name: &'static str| move |_: usize| name.to_owned();
     let a = |_| Rtype::A.0;
     // The capacity is two seconds of the limit.
-    assert_eq!(sent(&text("www.corp.example."), &a), 2, "one question");
+    assert_eq!(ask(0, &text("www.corp.example."), &a), 2, "one question");
     let numbered = |rest: &'static str| move |at: usize| format!("n{at}.{rest}.corp.example.");
-    assert_eq!(sent(&numbered("wild"), &a), 2, "a wildcard");
-    assert_eq!(sent(&numbered("wild"), &|_| Rtype::TXT.0), 2, "no data from a wildcard");
-    assert_eq!(sent(&text("www.corp.example."), &|at| 300 + at as u16), 2, "no data");
-    assert_eq!(sent(&numbered("sub"), &a), 2, "a referral");
-    assert_eq!(sent(&numbered("nope"), &a), 2, "names that do not exist");
+    assert_eq!(ask(0, &numbered("wild"), &a), 2, "a wildcard");
+    assert_eq!(ask(0, &numbered("wild"), &|_| Rtype::TXT.0), 2, "no data from a wildcard");
+    assert_eq!(ask(0, &text("www.corp.example."), &|at| 300 + at as u16), 2, "no data");
+    assert_eq!(ask(0, &numbered("sub"), &a), 2, "a referral");
+    assert_eq!(ask(0, &numbered("nope"), &a), 2, "names that do not exist");
     let different =
         |at: usize| ["www", "ns", "mine", "blocked"][at % 4].to_owned() + ".corp.example.";
-    assert_eq!(sent(&different, &a), 8, "each has its own data");
+    assert_eq!(ask(0, &different, &a), 8, "each has its own data");
+    assert_eq!(ask(RD, &numbered("sub"), &a), 20, "data of another server");
 }
