@@ -15,7 +15,12 @@ use crate::zone_text::zone_text;
 
 /// Returns the text of `avocet status`.
 pub(crate) fn text(status: &ServerStatus) -> String {
-    let health = if status.healthy { "healthy" } else { "a worker is stuck" };
+    let health = match status.warnings.len() {
+        _ if !status.healthy => "a worker is stuck".to_owned(),
+        0 => "healthy".to_owned(),
+        1 => "running with 1 warning".to_owned(),
+        count => format!("running with {count} warnings"),
+    };
     let started = span(status.uptime_secs);
     let file = status.configuration.as_deref().unwrap_or("no configuration file");
     let mut lines = vec![
