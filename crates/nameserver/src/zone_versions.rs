@@ -76,6 +76,16 @@ pub(crate) fn restored(file: &HostedZone, content: &JournalContent) -> RestoredZ
     RestoredZone { refused, ..RestoredZone::of(merged.map(|zone| zone.following(file, 0))) }
 }
 
+/// Returns the version to serve at the start of a zone of another server, whose journal may be
+/// damaged. Only complete versions of that server are served. A later version is transferred again.
+pub(crate) fn restored_of_other(file: &HostedZone, content: &JournalContent) -> RestoredZone {
+    if content.damage.is_none() || content.place_of(file.version()).is_some() {
+        return restored(file, content);
+    }
+    let after = content.after_damage(file.version());
+    after.map_or_else(|| RestoredZone::of(None), |content| restored(file, &content))
+}
+
 /// Returns the version to serve at the start if the journal may be damaged. Only people and clients
 /// of this server make the changes of the zone, so that it can have later changes although earlier
 /// ones are missing.

@@ -21,7 +21,7 @@ use crate::zone_digest::fault_of_digest;
 use crate::zone_journal::{FileAside, ZoneJournal};
 use crate::zone_source::{fault_of_leases, load_from};
 use crate::zone_versions::{
-    RestoredZone, merged, raised, raised_over, restored, restored_from_damaged,
+    RestoredZone, merged, raised, raised_over, restored_from_damaged, restored_of_other,
 };
 
 /// The error of a zone from another server if no primary has confirmed the zone for too long.
@@ -250,7 +250,7 @@ impl KeptZone {
             None => {
                 let content = self.read_journal(journal);
                 let is_own_file = self.config.is_own_file();
-                let restore = if is_own_file { restored_from_damaged } else { restored };
+                let restore = if is_own_file { restored_from_damaged } else { restored_of_other };
                 let restored = restore(&file, &content);
                 let RestoredZone { other, changes, refused, lacks_changes } = restored;
                 self.put_aside(&refused, journal);

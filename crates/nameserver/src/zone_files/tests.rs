@@ -610,26 +610,71 @@ fn no_edit_is_lost_to_changes_at_the_same_time() {
 #[test]
 fn changes_of_a_confirmed_secondary_are_written_to_its_file() {
     let zone = EditedZone::of("confirmed");
+    let config = secondary(&zone);
+    fs::write(&zone.config.file, secondary_text(1)).unwrap();
+    let files = ZoneFiles::of(&config);
+    for serial in 2..4 {
+        receive(&files, &zone, serial);
+        let change = format!("change-{serial}");
+        assert!(!zone.on_disk().contains(&change), "written later");
+        files.watch(u64::from(serial) * 1000);
+        assert!(zone.on_disk().contains(&change), "{}", zone.on_disk());
+    }
+}
+
+#[test]
+fn a_secondary_with_a_damaged_journal_serves_only_versions_of_its_primary() {
+    let zone = EditedZone::of("secondary-damaged");
+    let config = secondary(&zone);
+    let (file, journal) = (&zone.config.file, &config[0].journal);
+    fs::write(file, secondary_text(1)).unwrap();
+    let (files, id) = (ZoneFiles::of(&config), config[0].id());
+    for serial in 2..7 {
+        receive(&files, &zone, serial);
+        if serial == 4 {
+            files.watch(1_000);
+        }
+    }
+    let (whole, written) = (fs::read(journal).unwrap(), fs::read(file).unwrap());
+    for at in (0..whole.len()).step_by(3) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x10;
+        fs::write(journal, damaged).unwrap();
+        fs::write(file, &written).unwrap();
+        let files = ZoneFiles::of(&config);
+        let served = files.source(&id).unwrap();
+        let serial = served.serial();
+        assert!((4..7).contains(&serial), "{at}: {serial}");
+        let changed = zone.directory.join("changed");
+        fs::write(&changed, secondary_text(serial)).unwrap();
+        let wanted = load(FoldedName::new(&config[0].name).unwrap(), &changed).0.unwrap();
+        assert_eq!(served.version(), wanted.version(), "{at}");
+        assert_eq!(files.fault(), None, "the primary has all versions");
+    }
+}
+
+/// Returns the zone as a zone of another server.
+fn secondary(zone: &EditedZone) -> Vec<ZoneConfig> {
     let file = &zone.config.file;
     let text = format!("[[zone]]\nname = \"example\"\nfile = {file:?}\nprimaries = [\"::1\"]\n");
     let mut config = Config::from_text(None, &text, &BTreeMap::new()).unwrap().zones;
     config[0].journal = zone.directory.join("journal");
+    config
+}
+
+/// Returns a version of the zone of the other server.
+fn secondary_text(serial: u32) -> String {
     let many = "$GENERATE 1-20 b$ 60 A 192.0.2.$\n";
-    let text = |serial: u32, rest: &str| {
-        format!("@ 60 SOA ns h {serial} 2 3 999999 5\n@ 60 NS ns.other.\n{many}{rest}\n")
-    };
-    fs::write(file, text(1, "")).unwrap();
-    let (files, id) = (ZoneFiles::of(&config), config[0].id());
-    for serial in 2..4 {
-        let change = format!("a 60 TXT change-{serial}");
-        let changed = zone.directory.join("changed");
-        fs::write(&changed, text(serial, &change)).unwrap();
-        let after = load(FoldedName::new(&config[0].name).unwrap(), &changed).0.unwrap();
-        files.confirm(&id).unwrap();
-        files.change(&id, |_| Ok::<_, ()>(Some(after))).unwrap();
-        files.confirm(&id).unwrap();
-        assert!(!zone.on_disk().contains(&format!("change-{serial}")), "written later");
-        files.watch(u64::from(serial) * 1000);
-        assert!(zone.on_disk().contains(&format!("change-{serial}")), "{}", zone.on_disk());
-    }
+    let head = format!("@ 60 SOA ns h {serial} 2 3 999999 5\n@ 60 NS ns.other.\n{many}");
+    if serial > 1 { format!("{head}a 60 TXT change-{serial}\n") } else { head }
+}
+
+/// Receives a version from the other server.
+fn receive(files: &ZoneFiles, zone: &EditedZone, serial: u32) {
+    let (changed, id) = (zone.directory.join("changed"), ZoneId::common(b"\x07example\0"));
+    fs::write(&changed, secondary_text(serial)).unwrap();
+    let after = load(FoldedName::from_folded_unchecked(b"\x07example\0"), &changed).0.unwrap();
+    files.confirm(&id).unwrap();
+    files.change(&id, |_| Ok::<_, ()>(Some(after))).unwrap();
+    files.confirm(&id).unwrap();
 }
