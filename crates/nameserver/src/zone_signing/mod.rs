@@ -128,6 +128,8 @@ pub(crate) struct ZoneSigner {
     keys: BTreeMap<u16, Arc<SigningKey>>,
     /// The last signed version.
     last: Option<Arc<HostedZone>>,
+    /// Whether `last` was read from the disk, and no version was published since.
+    is_last_read: bool,
     /// The TTLs of versions that were published without signatures since the last signed one.
     unsigned: Option<HeldTtl>,
     /// The role whose key the operator wants to replace now.
@@ -155,6 +157,7 @@ impl ZoneSigner {
             state: None,
             keys: BTreeMap::new(),
             last: None,
+            is_last_read: false,
             unsigned: None,
             forced: None,
             parent: ParentView::default(),
@@ -253,6 +256,7 @@ impl ZoneSigner {
             self.made += u64::from(made);
         }
         (self.last, self.expires_at_secs) = (Some(zone.clone()), Some(expires_at_secs));
+        self.is_last_read = false;
         all_steps.extend(steps);
         self.log_steps(&made, &all_steps);
         for step in all_steps.iter().filter(|step| step.to.is_none()) {
@@ -324,6 +328,7 @@ impl ZoneSigner {
         let copy = self.files.signed_copy(self.apex.view(), state.last_serial);
         let made = copy.as_ref().and_then(|copy| copy.with_made_names(&self.pools, 0).ok()?);
         self.last = made.or(copy).map(Arc::new);
+        self.is_last_read = self.last.is_some();
         self.state = Some(state);
         Ok(())
     }
@@ -389,21 +394,21 @@ impl ZoneSigner {
         let steps = next.timeline.advance(&policy, &facts);
         let signers = self.signers(&next.timeline.key_use());
         let times = self.times(now_secs);
-        let is_small = is_small(source) || self.last.is_none();
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        let signing = Signing {
-            signers: &signers,
-            denial: self.policy.denial,
-            digest: self.digest,
-            times,
-            last: self.last.as_deref(),
-            last_serial: next.last_serial,
-            seed: self.seed,
-            threads: cores.min(MAX_THREADS),
-            begin: if is_small { || {} } else { yield_to_workers },
-        };
-        let with_pools = source.with_made_names(&self.pools, now_secs)?;
-        let signed = signing.sign(with_pools.as_ref().unwrap_or(source))?;
+        let mut signed = self.sign(source, &signers, (times, next.last_serial))?;
+        let is_kept = |signed: &SignedZone| !signed.is_changed && self.last.is_some();
+        // The copy of the last version may be damaged.
+        if (self.is_last_read || !is_kept(&signed))
+            && let Err(fault) = review(&signed.zone, &signers, &times)
+        {
+            if !std::mem::take(&mut self.is_last_read) {
+                return Err(fault.into());
+            }
+            let name = self.name();
+            tracing::error!("zone {name}: its signed copy is damaged; it is signed anew: {fault}");
+            self.last = None;
+            signed = self.sign(source, &signers, (times, next.last_serial))?;
+            review(&signed.zone, &signers, &times)?;
+        }
         next.last_serial = Some(signed.zone.serial());
         if !signed.is_changed
             && let Some(last) = &self.last
@@ -417,7 +422,6 @@ impl ZoneSigner {
                 has_copy: false,
             });
         }
-        review(&signed.zone, &signers, &times)?;
         let SignedZone { made, kept, expires_at_secs, .. } = signed;
         // The new version keeps the changes from the last signed version, because IXFR sends the
         // differences of signed versions.
@@ -439,6 +443,31 @@ impl ZoneSigner {
         };
         let signatures = Some((made, kept));
         Ok(NextVersion { zone, steps, expires_at_secs, signatures, has_copy })
+    }
+
+    /// Signs a version of the zone, and keeps signatures of the last signed version.
+    fn sign(
+        &self,
+        source: &HostedZone,
+        signers: &ZoneSigners,
+        (times, last_serial): (SignatureTimes, Option<u32>),
+    ) -> Result<SignedZone, SigningError> {
+        let is_small = is_small(source) || self.last.is_none();
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let now_secs = times.now_secs;
+        let signing = Signing {
+            signers,
+            denial: self.policy.denial,
+            digest: self.digest,
+            times,
+            last: self.last.as_deref(),
+            last_serial,
+            seed: self.seed,
+            threads: cores.min(MAX_THREADS),
+            begin: if is_small { || {} } else { yield_to_workers },
+        };
+        let with_pools = source.with_made_names(&self.pools, now_secs)?;
+        Ok(signing.sign(with_pools.as_ref().unwrap_or(source))?)
     }
 
     /// Returns whether more than half of the time for renewals has passed, so that the signatures

@@ -306,3 +306,32 @@ fn a_zone_that_the_parent_never_knew_has_no_fault() {
     site.run(2 * DAY);
     assert_eq!((site.states(), site.fault()), (vec!["submitted"], None));
 }
+
+#[test]
+fn a_zone_whose_signed_copy_is_damaged_is_signed_anew() {
+    let mut site = Site::new("damaged-copy");
+    site.publish();
+    let path = site.directory.join("signed.zone");
+    let whole = std::fs::read(&path).unwrap();
+    let serial = site.signer.last.as_ref().unwrap().serial();
+    let content = whole.len() - b"; CRC-32 01234567\n".len();
+    // Earlier versions of Avocet wrote no checksum.
+    for (copy, step) in [(&whole[..], 13), (&whole[..content], 29)] {
+        for at in (0..copy.len()).step_by(step) {
+            let mut damaged = copy.to_vec();
+            damaged[at] ^= 1 << (at % 7);
+            std::fs::write(&path, &damaged).unwrap();
+            site.restart();
+            let zone = site.signer.publish(&site.source, None, site.now_secs).unwrap();
+            let state = site.signer.state.as_ref().unwrap();
+            let signers = site.signer.signers(&state.timeline.key_use());
+            review(&zone, &signers, &site.signer.times(site.now_secs)).unwrap();
+            assert!(zone.serial() == serial || is_newer(zone.serial(), serial), "{at}");
+        }
+    }
+    // An undamaged copy is kept.
+    std::fs::write(&path, &whole).unwrap();
+    site.restart();
+    site.signer.read_files().unwrap();
+    assert_eq!(site.signer.last.as_ref().map(|last| last.serial()), Some(serial));
+}
