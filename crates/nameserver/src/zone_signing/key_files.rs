@@ -559,7 +559,7 @@ impl KeyFiles {
         if zone.is_none() {
             let fault = faults.list().first().map(ToString::to_string).unwrap_or_default();
             tracing::error!(
-                "{} is damaged and not used; the zone is signed anew: {fault}",
+                "{} is damaged and not used; all signatures are made again: {fault}",
                 path.display()
             );
         }

@@ -404,7 +404,9 @@ impl ZoneSigner {
                 return Err(fault.into());
             }
             let name = self.name();
-            tracing::error!("zone {name}: its signed copy is damaged; it is signed anew: {fault}");
+            tracing::error!(
+                "zone {name}: its signed copy is damaged; all its signatures are made again: {fault}"
+            );
             self.last = None;
             signed = self.sign(source, &signers, (times, next.last_serial))?;
             review(&signed.zone, &signers, &times)?;

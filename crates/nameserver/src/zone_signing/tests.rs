@@ -308,7 +308,7 @@ fn a_zone_that_the_parent_never_knew_has_no_fault() {
 }
 
 #[test]
-fn a_zone_whose_signed_copy_is_damaged_is_signed_anew() {
+fn a_zone_whose_signed_copy_is_damaged_gets_new_signatures() {
     let mut site = Site::new("damaged-copy");
     site.publish();
     let path = site.directory.join("signed.zone");

@@ -25,7 +25,7 @@ use crate::switches_file::{NAME, SavedSwitches};
 /// saved later than that, the clock was set back meanwhile, and they end earlier. A damaged file is
 /// renamed, which the log reports: filtering is then in force.
 pub(crate) fn load(directory: &Path, now_secs: u64) -> Switches {
-    let SavedSwitches { pauses, grants, saved_at_secs } = read(&directory.join(NAME));
+    let SavedSwitches { pauses, grants, saved_at_secs, .. } = read(&directory.join(NAME));
     let mut switches = Switches { pauses, grants };
     let back_secs = saved_at_secs.saturating_sub(now_secs);
     switches.end_earlier(back_secs);
@@ -47,7 +47,7 @@ fn read(path: &Path) -> SavedSwitches {
                                                              starting without");
             SavedSwitches::default()
         }
-        Ok(octets) => serde_json::from_slice(&octets).unwrap_or_else(|error| {
+        Ok(octets) => SavedSwitches::read(&octets).unwrap_or_else(|error| {
             let aside = path.with_extension("damaged");
             tracing::error!(path = %path.display(), %error, aside = %aside.display(), "pauses and \
                                                                                        grants are \
@@ -62,9 +62,7 @@ fn read(path: &Path) -> SavedSwitches {
 
 /// Replaces the file atomically, at a wall time.
 fn save(directory: &Path, switches: &Switches, now_secs: u64) -> io::Result<()> {
-    let Switches { pauses, grants } = switches.clone();
-    let saved = SavedSwitches { pauses, grants, saved_at_secs: now_secs };
-    replace(&directory.join(NAME), &[&serde_json::to_vec(&saved)?])
+    replace(&directory.join(NAME), &[&SavedSwitches::octets(switches, now_secs)?])
 }
 
 /// The seconds after which pauses and grants in force are saved again, with the time. If the next
@@ -274,6 +272,30 @@ mod tests {
         // A start with an earlier clock leaves the time that was left when they were saved.
         let left = load(&directory, now_secs - 10_000).pauses[0].until - (now_secs - 10_000);
         assert!((3_590..=3_600).contains(&left), "{left}");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn no_changed_bit_makes_a_pause_longer() {
+        let name = format!("avocet-switches-bits-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir_all(&directory).unwrap();
+        let (scope, until) = (Scope::Group("kids".to_owned()), 1_800_007_200);
+        let switches = Switches { pauses: vec![Pause { scope, until }], grants: Vec::new() };
+        save(&directory, &switches, 1_800_000_000).unwrap();
+        let whole = fs::read(directory.join(NAME)).unwrap();
+        for at in 0..whole.len() * 8 {
+            let mut damaged = whole.clone();
+            damaged[at / 8] ^= 1 << (at % 8);
+            fs::write(directory.join(NAME), damaged).unwrap();
+            let read = load(&directory, 1_800_000_000);
+            assert!(read == switches || read == Switches::default(), "{at}: {read:?}");
+        }
+        // A file of an earlier version has no checksum.
+        let text = String::from_utf8(whole).unwrap();
+        let old = text.split_once(",\"sum\":").unwrap().0.to_owned() + "}";
+        fs::write(directory.join(NAME), old).unwrap();
+        assert_eq!(load(&directory, 1_800_000_000), switches);
         fs::remove_dir_all(&directory).unwrap();
     }
 
