@@ -8,6 +8,7 @@
 
 pub mod admitted;
 pub mod callers;
+pub mod checksum;
 pub mod clock;
 pub mod close;
 pub mod datagrams;

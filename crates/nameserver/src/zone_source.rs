@@ -11,6 +11,7 @@ use avocet_zone::{
     Faults, HostedZone, OpenFile, ProvidedReading, ProvidedSource, ZoneProvider, load_provided,
 };
 
+use crate::checksum::check_sum;
 use crate::clock::wall_secs;
 use crate::file_watch::FileFingerprint;
 use crate::leases::read_with_earlier;
@@ -32,7 +33,15 @@ pub(crate) fn load_from(
 ) -> Option<(Option<HostedZone>, Faults)> {
     let apex = FoldedName::new(&config.name)?;
     let Some(provided) = &config.provided else {
-        return Some(avocet_zone::load(apex, &config.file, wall_secs(), open));
+        // People write the files of other zones, and need not keep a checksum.
+        let mut open = |path: &Path, most: u64| {
+            let octets = open(path, most)?;
+            if config.is_secondary() {
+                check_sum(&octets)?;
+            }
+            Ok(octets)
+        };
+        return Some(avocet_zone::load(apex, &config.file, wall_secs(), &mut open));
     };
     let head = provided.head.as_deref();
     let serial = serial_of(&config.file).max(head.map_or(0, serial_of));

@@ -654,6 +654,21 @@ fn a_secondary_with_a_damaged_journal_serves_only_versions_of_its_primary() {
     }
 }
 
+#[test]
+fn a_damaged_copy_of_a_secondary_is_not_served() {
+    let zone = EditedZone::of("copy-damaged");
+    let config = secondary(&zone);
+    fs::write(&zone.config.file, secondary_text(1)).unwrap();
+    let (files, id) = (ZoneFiles::of(&config), config[0].id());
+    receive(&files, &zone, 2);
+    files.watch(1_000);
+    let whole = zone.on_disk();
+    fs::write(&zone.config.file, whole.replace("192.0.2.7", "192.0.2.6")).unwrap();
+    let files = ZoneFiles::of(&config);
+    assert!(files.source(&id).is_none());
+    assert!(files.fault().unwrap().contains("checksum"), "{:?}", files.fault());
+}
+
 /// Returns the zone as a zone of another server.
 fn secondary(zone: &EditedZone) -> Vec<ZoneConfig> {
     let file = &zone.config.file;

@@ -15,6 +15,7 @@ use avocet_zone::{HostedZone, ZoneChange};
 
 use super::kept::{KeptZone, SeenFiles};
 use super::open;
+use crate::checksum::sum_line;
 use crate::disk;
 use crate::file_watch::FileFingerprint;
 use crate::zone_comments::with_comments;
@@ -171,8 +172,10 @@ impl KeptZone {
                 // A file that was written by hand has comments and `$INCLUDE`, which would be lost.
                 disk::keep_copy(file)?;
             }
-            let head = format!("{WRITTEN}{}.\n", zone.serial());
-            replace(&[head.as_bytes(), zone.text().as_bytes()])?
+            let (head, text) = (format!("{WRITTEN}{}.\n", zone.serial()), zone.text());
+            let parts = [head.as_bytes(), text.as_bytes()];
+            let sum = if self.config.is_secondary() { sum_line(&parts) } else { String::new() };
+            replace(&[parts[0], parts[1], sum.as_bytes()])?
         };
         let seen = if self.config.is_secondary() {
             // The modification time remains the time of the last confirmation.

@@ -29,6 +29,7 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use super::report::{phase_name, phase_of, role_name, role_of};
+use crate::checksum::{check_sum, sum_line};
 use crate::clock::wall_secs;
 use crate::disk;
 
@@ -37,11 +38,6 @@ const STATE: &str = "state.json";
 /// The name of the master file with the last signed version.
 const SIGNED: &str = "signed.zone";
 /// The name of the master file with the next signed version, until the state with its serial is on
-/// The start of the last line of the copy of a signed version, before the checksum of the lines
-/// above in hexadecimal form.
-const SUM: &str = "; CRC-32 ";
-/// Number of octets of the line with the checksum.
-const SUM_LINE: usize = SUM.len() + 8 + 1;
 /// the disk.
 const NEXT: &str = "signed.zone.next";
 /// Maximum number of octets of the state file and of a key file.
@@ -497,9 +493,9 @@ impl KeyFiles {
                 let _ = writeln!(text, "{owner} {} IN {} {data}", record.ttl_secs, record.rtype);
             }
         }
-        let sum = crc32fast::hash(text.as_bytes());
-        let _ = writeln!(text, "{SUM}{sum:08x}");
-        let written = self.make_directory().and_then(|()| disk::replace(&path, &[text.as_bytes()]));
+        let sum = sum_line(&[text.as_bytes()]);
+        let parts = [text.as_bytes(), sum.as_bytes()];
+        let written = self.make_directory().and_then(|()| disk::replace(&path, &parts));
         written.map_err(|error| KeyFileError::Write(path, error))
     }
 
@@ -549,8 +545,7 @@ impl KeyFiles {
         let mut open = |path: &Path, most: u64| {
             let missing = || io::Error::from(io::ErrorKind::NotFound);
             let octets = disk::read(path, most.min(MAX_SIGNED))?.ok_or_else(missing)?;
-            let damaged = || io::Error::other("its checksum is wrong");
-            is_whole(&octets).then_some(octets).ok_or_else(damaged)
+            check_sum(&octets).map(|()| octets)
         };
         if !path.exists() {
             return None;
@@ -565,15 +560,6 @@ impl KeyFiles {
         }
         zone
     }
-}
-
-/// Returns whether the copy of a signed version has its checksum. Earlier versions of Avocet wrote
-/// no checksum. A signature that has changed on the disk would otherwise be served.
-fn is_whole(octets: &[u8]) -> bool {
-    let Some((text, sum)) = octets.split_last_chunk::<SUM_LINE>() else { return true };
-    let sum = sum.strip_prefix(SUM.as_bytes()).and_then(|sum| str::from_utf8(sum).ok());
-    let sum = sum.map(|sum| u32::from_str_radix(sum.trim_end(), 16));
-    sum.is_none_or(|sum| sum == Ok(crc32fast::hash(text)))
 }
 
 /// Refuses a private key to which accounts other than its owner have access.

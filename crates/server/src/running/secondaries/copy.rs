@@ -4,6 +4,7 @@ use std::io;
 
 use avocet_config::zone::ZoneConfig;
 use avocet_io::ownership;
+use avocet_nameserver::checksum::sum_line;
 use avocet_nameserver::disk;
 use avocet_nameserver::zone_files::make_way;
 use avocet_wire::FoldedName;
@@ -26,7 +27,8 @@ pub(super) fn write(config: &ZoneConfig, records: &[UnverifiedRecord]) -> io::Re
         std::fs::create_dir_all(directory)?;
     }
     make_way(config)?;
-    disk::replace_shared(&config.file, &[text.as_bytes()]).map(drop)
+    let sum = sum_line(&[text.as_bytes()]);
+    disk::replace_shared(&config.file, &[text.as_bytes(), sum.as_bytes()]).map(drop)
 }
 
 /// Reads the copy of a zone that was written, and checks that its version is then in force. If a
