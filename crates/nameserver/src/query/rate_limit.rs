@@ -11,10 +11,12 @@ use avocet_config::{MAX_RESPONSES_PER_SECOND, RateLimitConfig};
 use avocet_wire::hash::HashKey;
 use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{FoldedName, Rcode, Rtype};
-use avocet_zone::{HostedZone, HostedZones};
+use avocet_zone::HostedZone;
 
 use super::addresses::AddressSet;
 use super::decision::{Decision, Outgoing};
+use super::own::Names;
+use crate::snapshot::Snapshot;
 
 /// Number of buckets in the table, which takes 512 KiB.
 const BUCKETS: usize = 1 << 16;
@@ -81,7 +83,7 @@ impl RateLimiter {
     /// referrals to a delegated zone, all answers of a hosted zone for names that it does not have
     /// (such as those from a wildcard), and all answers with an RCODE other than NOERROR. Answers
     /// with data for an existing name have a value for each question.
-    pub(crate) fn kind(&self, outgoing: &Outgoing, reply: &[u8], zones: &HostedZones) -> u64 {
+    pub(crate) fn kind(&self, outgoing: &Outgoing, reply: &[u8], state: &Snapshot) -> u64 {
         let Decision { rcode, qtype, .. } = outgoing.decision;
         if rcode != Rcode::NOERROR {
             return u64::from(rcode.0);
@@ -90,9 +92,16 @@ impl RateLimiter {
             |equal: EqualAnswers, name: FoldedName<'_>| self.key.hash(name.wire(), equal as u64);
         let read = || {
             let view = MessageView::new(reply).ok()?;
-            let has_data = view.header().counts[1] > 0;
+            let has_data = view
+                .section(RecordSection::Answer)
+                .ok()?
+                .map_while(Result::ok)
+                .any(|record| record.rtype == qtype || qtype == Rtype::ANY);
             let qname = view.question().ok()?.qname().ok()?.folded();
-            let zone = zones.zone_of(qname.view(), qtype).flatten();
+            let Names { local, pools, .. } = &*state.names;
+            let is_own = local.is_owner(qname.view()) || pools.get(qname.view().wire()).is_some();
+            let zones = state.zones_of(outgoing.decision.profile);
+            let zone = zones.zone_of(qname.view(), qtype).flatten().filter(|_| !is_own);
             let zone = zone.filter(|zone| zone.sets_of(qname.view()).is_none());
             if let Some(zone) = zone.filter(|zone| !is_delegated(zone, qname.view())) {
                 return Some(shared(EqualAnswers::OfZone, zone.apex()));

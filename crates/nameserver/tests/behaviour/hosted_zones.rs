@@ -247,8 +247,16 @@ fn names_of_a_zone_that_cannot_be_loaded_never_leave_the_server() {
 #[test]
 fn equal_answers_for_different_names_and_types_share_one_limit() {
     let file = ZoneFile::new("equal", &format!("{ZONE}*.wild A 192.0.2.6\n"));
+    let own: String = (0..10)
+        .map(|at| {
+            format!(
+                "[[record]]\nname = \"own{at}.corp.example\"\ntype = \"A\"\nvalues = [\"10.0.0.9\"]\n"
+            )
+        })
+        .collect();
     let mut server = file.server(
-        "[rate-limit]\nresponses-per-second = 1\nslip = 0\n[server]\nminimal-responses = false",
+        &("[rate-limit]\nresponses-per-second = 1\nslip = 0\n[server]\nminimal-responses = false\n"
+            .to_owned() + &own),
     );
     let names: Vec<_> = (0..20).map(|at| wire(&format!("n{at}.sub.corp.example."))).collect();
     names.iter().for_each(|name| server.learn(name, Rtype::A.0, 300, &[&[192, 0, 2, 7]]));
@@ -277,4 +285,7 @@ fn equal_answers_for_different_names_and_types_share_one_limit() {
         |at: usize| ["www", "ns", "mine", "blocked"][at % 4].to_owned() + ".corp.example.";
     assert_eq!(ask(0, &different, &a), 8, "each has its own data");
     assert_eq!(ask(RD, &numbered("sub"), &a), 20, "data of another server");
+    assert_eq!(ask(0, &text("out.corp.example."), &|at| 300 + at as u16), 2, "an alias");
+    let own = |at: usize| format!("own{}.corp.example.", at % 10);
+    assert_eq!(ask(0, &own, &a), 20, "each has a local record");
 }
