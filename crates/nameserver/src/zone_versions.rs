@@ -97,10 +97,8 @@ pub(crate) fn restored_from_damaged(file: &HostedZone, content: &JournalContent)
     let changes = content.lacked_by(file.version());
     let last = damage.changes.last().or(content.changes.last());
     let mut serial = later(file.serial(), last.map_or(file.serial(), |last| last.to.serial));
-    if damage.ends_damaged {
-        // Other servers may have the version of the last change.
-        serial = serial.wrapping_add(1);
-    }
+    // Other servers may have the versions of changes that are missing at the end.
+    serial = serial.wrapping_add(damage.missing_at_end());
     let mut merging = Merging { file, merged: None, serial, refused: Vec::new(), attempts: 0 };
     merging.merge(&changes);
     let Merging { merged, refused, .. } = merging;

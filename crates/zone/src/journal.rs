@@ -116,7 +116,7 @@ pub fn read_journal(octets: &[u8], apex: FoldedName<'_>) -> JournalContent {
     let head = journal_head(apex);
     if !octets.starts_with(&head) {
         // Entries in this file may be changes of another zone.
-        content.damage = Some(BehindDamage::whole());
+        content.damage = Some(BehindDamage::whole(octets));
         return content;
     }
     let mut at = head.len();
@@ -126,7 +126,8 @@ pub fn read_journal(octets: &[u8], apex: FoldedName<'_>) -> JournalContent {
         at += len;
     }
     (content.usable, content.cut) = (at, octets.len() - at);
-    content.damage = BehindDamage::of(&octets[at..]);
+    let last = content.changes.last().map(|last| last.to);
+    content.damage = BehindDamage::of(&octets[at..], last);
     content
 }
 
@@ -274,7 +275,7 @@ mod tests {
             assert_eq!(content.usable + content.cut, len);
             assert_eq!(content.changes, changes[..content.changes.len()]);
             if content.usable == 0 {
-                assert!(content.damage.unwrap().ends_damaged);
+                assert!(content.damage.unwrap().missing_at_end() > 0);
                 continue;
             }
             assert!(content.damage.is_none(), "{len}");
@@ -306,39 +307,93 @@ mod tests {
 
     #[test]
     fn a_changed_bit_costs_only_its_own_entry() {
-        let (changes, octets) = three();
-        let head = journal_head(APEX).len();
-        let mut ends = vec![head];
-        while let Some((len, _)) = octets.get(*ends.last().unwrap()..).and_then(entry) {
-            ends.push(ends.last().unwrap() + len);
+        let (changes, _) = three();
+        let mut octets = journal_head(APEX);
+        let mut ends = vec![octets.len()];
+        for (number, change) in changes.iter().enumerate() {
+            append_change(&mut octets, change);
+            ends.push(octets.len());
+            if number == 1 {
+                append_written(&mut octets, change.to);
+                ends.push(octets.len());
+            }
         }
-        for at in head..octets.len() {
+        let edited = ZoneVersion { serial: 9, digest: 9 };
+        for at in ends[0]..octets.len() {
+            let hit = ends.iter().rposition(|end| *end <= at).unwrap();
             for bit in 0..8 {
                 let mut damaged = octets.clone();
                 damaged[at] ^= 1 << bit;
-                let hit = ends.iter().rposition(|end| *end <= at).unwrap();
                 let content = read_journal(&damaged, APEX);
-                let mut wanted = changes.clone();
-                let lost = (hit < wanted.len()).then(|| wanted.remove(hit));
-                let Some(lost) = lost else {
-                    assert_eq!(content.changes, wanted, "{at} {bit}");
-                    // The entry at the end may look incomplete.
-                    assert!(content.damage.is_none_or(|damage| !damage.ends_damaged));
+                let place = format!("{at} {bit} in {hit}");
+                let is_length = at < ends[hit] + 4;
+                if hit < 3 || is_length {
+                    // The file has the damaged changes, or nothing is missing.
+                    if hit == 2 && !is_length {
+                        // The version that the file had is missing.
+                        assert!(content.after_damage(edited).is_none(), "{place}");
+                        assert_eq!(content.lacked_by(edited), changes[2..], "{place}");
+                    } else {
+                        let after = content.after_damage(edited).expect(&place);
+                        assert_eq!(after.not_on_file(), changes[2..], "{place}");
+                    }
+                    let after = content.after_damage(changes[1].to).expect(&place);
+                    let later = after.place_of(changes[1].to).unwrap();
+                    assert_eq!(after.changes[later..], changes[2..], "{place}");
                     continue;
-                };
-                assert!(content.damage.is_some(), "{at} {bit}");
-                assert_eq!(content.lacked_by(changes[0].from), wanted, "{at} {bit}");
-                assert!(content.after_damage(lost.from).is_none(), "{at} {bit}");
-                // The file that the server wrote has the damaged change.
-                let written = content.after_damage(changes[1].to);
-                assert_eq!(written.is_some(), hit < 2, "{at} {bit}");
-                let later = content.after_damage(changes[2].to);
-                assert_eq!(later.is_some(), hit < 2, "{at} {bit}");
-                append_written(&mut damaged, changes[2].to);
-                let written = read_journal(&damaged, APEX).after_damage(changes[2].to);
-                assert!(written.is_some_and(|content| content.not_on_file().is_empty()));
+                }
+                assert!(content.damage.as_ref().unwrap().missing_at_end() > 0, "{place}");
+                assert!(content.after_damage(edited).is_none(), "{place}");
+                assert!(content.after_damage(changes[1].to).is_none(), "{place}");
+                assert_eq!(content.lacked_by(changes[1].to), [], "{place}");
+                assert_eq!(content.lacked_by(edited), [], "{place}");
+                assert_eq!(content.lacked_by(changes[0].to), changes[1..2], "{place}");
             }
         }
+    }
+
+    #[test]
+    fn changes_behind_damage_are_lacked_by_a_file_that_was_not_written_since() {
+        let (changes, _) = three();
+        let mut octets = journal_head(APEX);
+        let first = octets.len();
+        append_read(&mut octets, &ZoneChange::none(changes[0].from));
+        let second = octets.len();
+        changes.iter().for_each(|change| append_change(&mut octets, change));
+        octets[second + 40] ^= 1;
+        let content = read_journal(&octets, APEX);
+        assert!(content.after_damage(changes[0].from).is_none());
+        assert_eq!(content.lacked_by(changes[0].from), changes[1..]);
+        assert_eq!(content.lacked_by(changes[0].to), changes[1..]);
+        assert!(content.after_damage(changes[0].to).is_some());
+        octets[first + 20] ^= 1;
+        assert_eq!(read_journal(&octets, APEX).lacked_by(changes[0].from), changes[1..]);
+    }
+
+    #[test]
+    fn an_entry_that_was_not_written_completely_is_not_searched() {
+        let (changes, _) = three();
+        let mut forged = Vec::new();
+        append_change(&mut forged, &changes[1]);
+        let mut octets = journal_head(APEX);
+        append_change(&mut octets, &changes[0]);
+        let end = octets.len();
+        let list = RecordList::default();
+        let (from, to) = (changes[0].to, changes[1].to);
+        append_change(&mut octets, &ZoneChange { from, to, removed: list.clone(), added: list });
+        // The data of its records look like an entry.
+        octets.truncate(end + ENTRY_HEAD + 1 + 2 * VERSION);
+        octets[end..end + 4].copy_from_slice(&4_000_u32.to_be_bytes());
+        octets.extend([0, 0, 0, 1, 0, 0, 10, 0]);
+        octets.extend(&forged);
+        octets.extend([0xff; 8]);
+        let content = read_journal(&octets, APEX);
+        assert!(content.damage.is_none() && content.changes == changes[..1]);
+        // Nor is such an entry taken if others follow.
+        octets[end + ENTRY_HEAD] ^= 0x20;
+        append_change(&mut octets, &changes[2]);
+        let content = read_journal(&octets, APEX);
+        assert_eq!(content.damage.unwrap().changes, changes[2..]);
     }
 
     #[test]
@@ -358,8 +413,9 @@ mod tests {
         append_change(&mut octets, &ZoneChange::between(&before, &after, 1 << 20).unwrap());
         let last = ZoneChange::between(&after, &next, 1 << 20).unwrap();
         append_change(&mut octets, &last);
-        // The length is damaged, so that the next entry must be searched for.
+        // The length and the kind are damaged, so that the next entry must be searched for.
         octets[first] ^= 0x40;
+        octets[first + ENTRY_HEAD] ^= 0x10;
         let content = read_journal(&octets, APEX);
         assert_eq!(content.lacked_by(before.version()), [Arc::new(last)]);
     }

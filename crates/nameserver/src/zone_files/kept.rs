@@ -329,9 +329,10 @@ impl KeptZone {
     }
 
     /// Keeps a copy of a damaged journal for the operator.
-    fn copy_aside(&mut self, journal: &ZoneJournal) {
+    fn copy_aside(&mut self, journal: &mut ZoneJournal) {
         let name = self.config.id();
-        let kept = match journal.copy_aside() {
+        // Without room for a copy, the journal itself is kept.
+        let kept = match journal.copy_aside().or_else(|_| journal.move_aside()) {
             Ok(aside) => {
                 let shown = format!("a copy of the journal is in {}", aside.display());
                 self.aside = Some(FileAside::Damaged(aside));
