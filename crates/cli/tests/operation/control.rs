@@ -166,7 +166,7 @@ fn status_is_a_page_with_what_is_wrong_at_its_end() {
     }
     let text = site.avocet_text(&["status"]);
     for part in [
-        &format!(", healthy, up 0 s, by {}\n", site.file().display()),
+        &format!(", running with 1 warning, up 0 s, by {}\n", site.file().display()),
         "mode forward\n",
         "3 queries: ",
         "blocked 2 (66.7 %)",
@@ -176,7 +176,8 @@ fn status_is_a_page_with_what_is_wrong_at_its_end() {
         "\nwarning: the list gone is not in force; ",
     ] {
         assert!(
-            text.contains(part) || part.contains("up 0 s") && text.contains(", healthy, up "),
+            text.contains(part)
+                || part.contains("up 0 s") && text.contains(", running with 1 warning, up "),
             "{part:?} in:\n{text}"
         );
     }
