@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// The name of the file.
 pub(crate) const NAME: &str = "switches.json";
 
+/// The octets before the checksum, which is the last item.
+const SUM: &[u8] = b",\"sum\":";
+
 /// The content of the file.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -42,9 +45,11 @@ impl SavedSwitches {
     /// # Errors
     /// It is not a file of pauses and grants, or it is damaged.
     pub(crate) fn read(octets: &[u8]) -> serde_json::Result<Self> {
-        let mut saved: Self = serde_json::from_slice(octets)?;
-        let Some(sum) = saved.sum.take() else { return Ok(saved) };
-        if sum == crc32fast::hash(&serde_json::to_vec(&saved)?) {
+        let saved: Self = serde_json::from_slice(octets)?;
+        let Some(sum) = saved.sum else { return Ok(saved) };
+        let end = octets.windows(SUM.len()).rposition(|part| part == SUM);
+        let content = end.map(|end| [&octets[..end], b"}"].concat());
+        if content.is_some_and(|content| sum == crc32fast::hash(&content)) {
             return Ok(saved);
         }
         Err(serde::de::Error::custom("its checksum is wrong"))

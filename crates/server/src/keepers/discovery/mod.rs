@@ -137,7 +137,12 @@ impl Discoverer {
             let Some(server) = self.servers.get_mut(&terms) else { continue };
             server.is_under_way = false;
             let Some(attempt) = attempt else {
-                self.running.conditions.set(Condition::Threads, Some(FAULT.to_owned()));
+                let secs = RETRY_SECS.1;
+                tracing::error!(
+                    "a panic ended an attempt to find the encrypted server of {}; the next one \
+                     is in {secs} s",
+                    terms.server
+                );
                 server.due = Some(Instant::now() + Duration::from_secs(RETRY_SECS.1));
                 continue;
             };
@@ -147,6 +152,8 @@ impl Discoverer {
             let before = server.found.as_ref().map(|(found, _)| found.clone());
             server.take(&terms, attempt);
             if std::mem::take(&mut server.is_due_again) {
+                // The attempt may have read files that have changed since.
+                server.read_settings(&terms);
                 server.due = None;
             }
             if server.found.as_ref().map(|(found, _)| found) != before.as_ref() {
