@@ -366,8 +366,22 @@ mod tests {
         assert_eq!(content.lacked_by(changes[0].from), changes[1..]);
         assert_eq!(content.lacked_by(changes[0].to), changes[1..]);
         assert!(content.after_damage(changes[0].to).is_some());
+        // A change at the end whose length and start are damaged is not taken for one that was cut.
+        let mut end = octets.clone();
+        let last = octets.len() - octets_of(&changes[2]);
+        end[last..last + ENTRY_HEAD + 20].fill(0xff);
+        let content = read_journal(&end, APEX);
+        assert!(content.damage.as_ref().unwrap().missing_at_end() > 0);
+        assert_eq!(content.lacked_by(changes[0].to), changes[1..2]);
         octets[first + 20] ^= 1;
         assert_eq!(read_journal(&octets, APEX).lacked_by(changes[0].from), changes[1..]);
+    }
+
+    /// Returns the number of octets of the entry of a change.
+    fn octets_of(change: &ZoneChange) -> usize {
+        let mut octets = Vec::new();
+        append_change(&mut octets, change);
+        octets.len()
     }
 
     #[test]

@@ -59,19 +59,15 @@ impl BehindDamage {
                 last = found.changes.last().map(|last| last.to).or(last);
                 continue;
             }
-            let end = announced(rest);
-            let ends = [end, formed(rest)].into_iter().flatten();
+            let ends = [announced(rest), formed(rest)].into_iter().flatten();
             let next = ends.filter(|end| is_readable(&rest[*end..])).min();
             let next = next.or_else(|| search(rest, &mut budget));
-            if next.is_some() || end.is_some() {
-                is_damaged = true;
-                if next != Some(ENTRY_HEAD + WRITTEN) {
-                    found.is_damaged_since_written = true;
-                    found.octets_at_end += next.unwrap_or(rest.len());
-                }
-                // What follows need not begin with the version of a readable change.
-                last = None;
+            if next != Some(ENTRY_HEAD + WRITTEN) {
+                found.is_damaged_since_written = true;
+                found.octets_at_end += next.unwrap_or(rest.len());
             }
+            // What follows need not begin with the version of a readable change.
+            (is_damaged, last) = (true, None);
             let Some(next) = next else { break };
             at += next;
         }
@@ -188,13 +184,16 @@ fn leads(mut octets: &[u8], budget: &mut usize) -> bool {
         }
         octets = &octets[len..];
     }
-    // No entry follows. Otherwise, the octets before it are not the end of the file.
+    // No entry follows. Otherwise, the octets before it are not the end of the file. Without a
+    // budget, whatever may be an entry counts as one.
     let mut is_entry = |at: usize| {
-        has_form(&octets[at..])
-            && budget.checked_sub(octets.len() - at).is_some_and(|left| {
+        let len = announced(&octets[at..]).filter(|_| has_form(&octets[at..]));
+        len.is_some_and(|len| {
+            budget.checked_sub(len).is_none_or(|left| {
                 *budget = left;
                 is_readable(&octets[at..])
             })
+        })
     };
     let is_end = |octets: &[u8]| announced(octets).is_none() || is_unwritten(octets, None);
     is_end(octets) && !(0..octets.len()).any(&mut is_entry)
