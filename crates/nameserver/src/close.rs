@@ -128,7 +128,7 @@ fn limited(
         return Delivery::Message(outgoing.len);
     }
     let reply = out.get(..outgoing.len).unwrap_or_default();
-    let kind = limiter.kind(outgoing, reply, cx.state);
+    let kind = || limiter.kind(outgoing, reply, cx.state);
     match limiter.take(ip(), kind, cx.now.millis()) {
         Limited::Send => Delivery::Message(outgoing.len),
         Limited::Slip => {

@@ -121,12 +121,13 @@ impl RateLimiter {
         read().unwrap_or(outgoing.hash)
     }
 
-    /// Takes a token for an answer to `client`. Answers with the same `kind` share tokens.
-    pub fn take(&self, client: IpAddr, kind: u64, now_ms: u64) -> Limited {
+    /// Takes a token for an answer to `client`. Answers with the same `kind` share tokens. Calls
+    /// `kind` only if the client is not exempt.
+    pub fn take(&self, client: IpAddr, kind: impl FnOnce() -> u64, now_ms: u64) -> Limited {
         if self.exempt.contains(client) {
             return Limited::Send;
         }
-        let hash = self.key.hash(&network(client, self.prefix), kind);
+        let hash = self.key.hash(&network(client, self.prefix), kind());
         let bucket = &self.buckets[hash as usize % BUCKETS];
         let full = self.rate * SCALE * WINDOW_SECS;
         let mut word = bucket.load(Ordering::Relaxed);
@@ -193,7 +194,7 @@ mod tests {
 
     fn sent(limiter: &RateLimiter, client: &str, now_ms: u64) -> usize {
         let client = client.parse().unwrap();
-        (0..100).filter(|_| limiter.take(client, 7, now_ms) == Limited::Send).count()
+        (0..100).filter(|_| limiter.take(client, || 7, now_ms) == Limited::Send).count()
     }
 
     #[test]
@@ -212,7 +213,7 @@ mod tests {
         let limiter = limiter(1, 2);
         let client = "198.51.100.1".parse().unwrap();
         let outcomes: Vec<_> =
-            (0..2000).map(|ms| limiter.take(client, 7, 5_000_000 + ms / 100)).collect();
+            (0..2000).map(|ms| limiter.take(client, || 7, 5_000_000 + ms / 100)).collect();
         assert_eq!(outcomes.iter().filter(|o| **o == Limited::Send).count(), 2);
         assert_eq!(outcomes.iter().filter(|o| **o == Limited::Slip).count(), 999);
     }
