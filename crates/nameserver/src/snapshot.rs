@@ -235,6 +235,15 @@ impl Snapshot {
         of_view.unwrap_or(&self.names.zones)
     }
 
+    /// Reports whether this server has names of its own for clients with this profile: pools, local
+    /// records or hosted zones.
+    #[inline]
+    #[must_use]
+    pub fn has_own_names(&self, profile: u16) -> bool {
+        let Names { local, pools, .. } = &*self.names;
+        !(local.is_empty() && pools.is_empty() && self.zones_of(profile).is_empty())
+    }
+
     /// Reports whether a name belongs to this network for clients with this profile. Such a name
     /// has local records, is a pool, has a private address in a hosted zone, is at or below
     /// `localhost`, or has servers in the configuration.

@@ -141,7 +141,8 @@ impl Worker {
         self.read_letters();
         self.submit_misses();
         loop {
-            self.poller.wait(&mut events, Some(self.timeout_ms()))?;
+            let timeout_ms = self.timeout_ms();
+            self.poller.wait(&mut events, Some(timeout_ms))?;
             self.begin_turn();
             let began = self.time.now;
             let mut has_new = false;
@@ -444,14 +445,14 @@ impl Worker {
         *place.lock().unwrap_or_else(PoisonError::into_inner) = self.load.note(sample);
     }
 
-    fn timeout_ms(&self) -> u32 {
+    fn timeout_ms(&mut self) -> u32 {
+        let deadline_ms = self.resolution.next_deadline();
         if self.intake.has_unread() || self.resolution.is_behind() {
             return 0;
         }
         let now_ms = self.time.millis();
         let sweep = (self.swept_ms + self.sweep_ms()).saturating_sub(now_ms);
-        let deadline =
-            self.resolution.next_deadline().map_or(SWEEP_MS, |at| at.saturating_sub(now_ms));
+        let deadline = deadline_ms.map_or(SWEEP_MS, |at| at.saturating_sub(now_ms));
         let warming = if self.resolution.is_warming() { WARMING_MS } else { SWEEP_MS };
         let quic = self.intake.quic_deadline_ms(self.time).unwrap_or(SWEEP_MS);
         sweep.min(deadline).min(warming).min(quic) as u32

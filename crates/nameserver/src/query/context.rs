@@ -8,7 +8,7 @@ use avocet_policy::client::{DeviceClaims, DeviceId};
 use avocet_wire::edns::{EdnsOption, option};
 use avocet_wire::header::{CD, RD};
 use avocet_wire::query::QuestionKey;
-use avocet_wire::{QueryView, Question, QuestionBuf, Rtype};
+use avocet_wire::{FoldedName, QueryView, Question, QuestionBuf, Rtype};
 
 use super::alias::Alias;
 use super::asked::{Asked, AskedEdns, Entrance, Transport};
@@ -131,7 +131,7 @@ pub(super) struct Query<'q> {
     /// The header and EDNS data of the admitted query.
     pub(super) asked: &'q Asked,
     /// The question of the admitted query.
-    pub(super) key: &'q QuestionKey,
+    pub(super) key: HashedQuestion<'q>,
     /// The hash of the question; see [`packet_hash`].
     pub(super) hash: u64,
     /// QTYPE.
@@ -148,6 +148,43 @@ pub(super) struct Query<'q> {
     pub(super) cache: CacheState,
     /// The origin of the admitted query.
     pub(super) arrival: Arrival<'q>,
+}
+
+/// A folded question, and its keyed hash.
+#[derive(Clone, Copy)]
+pub(super) struct HashedQuestion<'q> {
+    question: Question<'q>,
+    /// The hash, as in [`QuestionKey::hash`].
+    pub(super) hash: u64,
+}
+
+impl<'q> HashedQuestion<'q> {
+    /// Returns the question of a waiting client whose letters are all in lower case; `None` if they
+    /// are not, so that the question must be folded.
+    #[inline]
+    pub(super) fn of_waiting(waiter: &'q Waiter) -> Option<Self> {
+        let question = Question::from_folded_unchecked(&waiter.question);
+        waiter.folded_hash.map(|hash| Self { question, hash })
+    }
+
+    /// Returns the question.
+    #[inline]
+    pub(super) fn question(&self) -> Question<'q> {
+        self.question
+    }
+
+    /// Returns QNAME.
+    #[inline]
+    pub(super) fn qname(&self) -> FoldedName<'q> {
+        self.question.qname()
+    }
+}
+
+impl<'q> From<&'q QuestionKey> for HashedQuestion<'q> {
+    #[inline]
+    fn from(key: &'q QuestionKey) -> Self {
+        Self { question: key.question(), hash: key.hash }
+    }
 }
 
 /// The origin of a query.
@@ -167,7 +204,11 @@ pub(super) enum Arrival<'q> {
 impl<'q> Query<'q> {
     /// Creates the query of a waiting client. The client's profile comes from the policy now in
     /// force, because the earlier profile number may have another meaning.
-    pub(super) fn waiting(cx: &QueryContext<'_>, waiter: &'q Waiter, key: &'q QuestionKey) -> Self {
+    pub(super) fn waiting(
+        cx: &QueryContext<'_>,
+        waiter: &'q Waiter,
+        key: HashedQuestion<'q>,
+    ) -> Self {
         let asked = &waiter.asked;
         let who = (waiter.ip, waiter.device);
         let profile = cx.profile_with(who, waiter.entrance, asked.transport);
@@ -310,33 +351,46 @@ impl<'q> Query<'q> {
         let Next { aliases, servers, note } = next;
         let (subnet, waiter) = match self.arrival {
             Arrival::New { view, client } => {
-                let waiter = Waiter {
-                    asked: *self.asked,
-                    question: Octets::new(view.question()),
-                    octets: view.octets().len() as u16,
-                    epoch: cx.state.epoch,
-                    note,
-                    allowed_for: self.lists_allow.then_some(self.profile),
-                    ip: client.ip,
-                    device: cx.device_of(client),
-                    entrance: client.entrance,
-                    route: client.route.kept(),
-                    since: cx.now,
-                    is_resumed: false,
-                    servers,
-                    without_v6: None,
-                    aliases,
-                };
+                let is_folded = view.question() == self.key.question().octets();
+                // Written in place: a move would copy it once more.
+                let waiter = Box::write(
+                    Box::new_uninit(),
+                    Waiter {
+                        asked: *self.asked,
+                        question: Octets::new(view.question()),
+                        folded_hash: is_folded.then_some(self.key.hash),
+                        octets: view.octets().len() as u16,
+                        epoch: cx.state.epoch,
+                        note,
+                        allowed_for: self.lists_allow.then_some(self.profile),
+                        ip: client.ip,
+                        device: cx.device_of(client),
+                        entrance: client.entrance,
+                        route: client.route.kept(),
+                        since: cx.now,
+                        is_resumed: false,
+                        servers,
+                        without_v6: None,
+                        aliases,
+                    },
+                );
                 (subnet(cx, view, question.view()), waiter)
             }
             Arrival::Waiting(waiter) => {
                 let waiter = waiter.clone();
-                (None, Waiter { aliases, servers, note, without_v6: None, ..waiter })
+                (None, Waiter { aliases, servers, note, without_v6: None, ..waiter }.into())
             }
         };
         let stale_available = self.cache == CacheState::Stale;
-        let asked = asked_behind(self.asked, &waiter.aliases);
-        let miss = miss_of(&asked, question, hash);
+        let behind;
+        let asked = match &waiter.aliases[..] {
+            [] => self.asked,
+            aliases => {
+                behind = asked_behind(self.asked, aliases);
+                &behind
+            }
+        };
+        let miss = miss_of(asked, question, hash);
         Miss { subnet, stale_available, waiter: Some(waiter), ..miss }
     }
 
@@ -347,7 +401,7 @@ impl<'q> Query<'q> {
         let Arrival::Waiting(waiter) = self.arrival else { return None };
         let waiter = Waiter { without_v6: Some(without_v6.into()), ..waiter.clone() };
         let miss = miss_of(self.asked, v4.question().into(), v4.hash);
-        Some(Miss { waiter: Some(waiter), ..miss })
+        Some(Miss { waiter: Some(waiter.into()), ..miss })
     }
 
     /// Returns the question of the query for a prefetch, without a client.

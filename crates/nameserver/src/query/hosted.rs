@@ -67,8 +67,10 @@ pub(super) fn with_version(
     offer: &Offer,
     out: &[u8],
 ) -> Option<Asked> {
-    let wanting = query.asked.edns.filter(|edns| edns.zone_version == ZoneVersion::Asked);
-    let edns = wanting.filter(|_| offer.stage == Stage::Hosted)?;
+    if offer.stage != Stage::Hosted {
+        return None;
+    }
+    let edns = query.asked.edns.filter(|edns| edns.zone_version == ZoneVersion::Asked)?;
     let header = Header::read(out)?;
     // An alias of the configuration led to this referral. It has answer records, unlike other
     // referrals.

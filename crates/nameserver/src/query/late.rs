@@ -13,7 +13,9 @@ use avocet_wire::query::QuestionKey;
 use avocet_wire::{Ede, Rcode};
 
 use super::alias::{Alias, End};
-use super::context::{Output, Query, QueryContext, asked_behind, key_flags, question_behind};
+use super::context::{
+    HashedQuestion, Output, Query, QueryContext, asked_behind, key_flags, question_behind,
+};
 use super::decision::{QueryStep, Stage};
 use super::finding::{Finding, Lifetime, Obtained, Offer};
 use super::held::HeldQuery;
@@ -99,16 +101,42 @@ pub fn resume(
     (obtained, given): (Option<&Obtained<'_>>, &mut Given),
     output: Output<'_>,
 ) -> QueryStep {
-    let key = QuestionKey::new(&waiter.question, &cx.shared.key, 0);
-    let query = &Query::waiting(cx, waiter, &key);
-    if let Some(miss) = translate::miss_for_v4(cx, query, obtained) {
-        output.misses.push(miss);
-        return QueryStep::Resolve;
+    let folded;
+    let key = match HashedQuestion::of_waiting(waiter) {
+        Some(key) => key,
+        None => {
+            folded = QuestionKey::new(&waiter.question, &cx.shared.key, 0);
+            (&folded).into()
+        }
+    };
+    let query = &Query::waiting(cx, waiter, key);
+    if query.is_forwarded() {
+        if let Some(miss) = translate::miss_for_v4(cx, query, obtained) {
+            output.misses.push(miss);
+            return QueryStep::Resolve;
+        }
+        let made = translate::in_place_of_v4(cx, query, obtained);
+        if let Some((made, of_v4)) = made.as_ref().zip(obtained) {
+            let obtained = Some(&made.obtained(of_v4));
+            return conclude_result(cx, (query, waiter), (obtained, given), output);
+        }
     }
-    let made = translate::in_place_of_v4(cx, query, obtained);
-    let made = made.as_ref().zip(obtained).map(|(made, of_v4)| made.obtained(of_v4));
-    let obtained = made.as_ref().or(obtained);
-    let case = Case::of(query, waiter).filter(|_| cx.state.policy.is_some());
+    conclude_result(cx, (query, waiter), (obtained, given), output)
+}
+
+/// Concludes a query with the result of resolution. With a policy, queries of equal [`Case`] get
+/// the same answer.
+fn conclude_result(
+    cx: &QueryContext<'_>,
+    (query, waiter): (&Query<'_>, &Waiter),
+    (obtained, given): (Option<&Obtained<'_>>, &mut Given),
+    output: Output<'_>,
+) -> QueryStep {
+    if cx.state.policy.is_none() {
+        let finding = of_result(cx, query, obtained, output.message);
+        return conclude(cx, query, finding, output);
+    }
+    let case = Case::of(query, waiter);
     if let Some(finding) = case.as_ref().and_then(|case| given.copy(case, output.message)) {
         return conclude(cx, query, finding, output);
     }
@@ -174,7 +202,7 @@ pub fn share<'a>(
     cx: &QueryContext<'_>,
     asked: &AskedFor,
     obtained: Obtained<'a>,
-    waiters: &[Waiter],
+    waiters: &[Box<Waiter>],
 ) -> Obtained<'a> {
     if cx.state.policy.is_some() {
         return obtained;

@@ -133,6 +133,12 @@ impl LocalRecords {
         Self { elsewhere, ..self }
     }
 
+    /// Reports whether there are no local records.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
     /// Writes the answer to the question into `out`, if the QNAME is a local name.
     pub(super) fn answer(&self, question: &LocalQuestion<'_>, out: &mut [u8]) -> Finding {
         let Some(first) = self.records_of(question.qname) else { return Finding::Nothing };

@@ -95,6 +95,8 @@ pub struct Waiter {
     pub asked: Asked,
     /// The question as sent.
     pub question: Octets,
+    /// Keyed hash of the question, if all letters of QNAME are in lower case.
+    pub folded_hash: Option<u64>,
     /// Number of octets of the query.
     pub octets: u16,
     /// The epoch of the snapshot that allowed the question.
@@ -184,8 +186,9 @@ pub struct Miss {
     pub subnet: Option<Box<[u8]>>,
     /// Whether the caches have expired data for an answer, in case resolution is slow.
     pub stale_available: bool,
-    /// The client that waits; `None` for a prefetch.
-    pub waiter: Option<Waiter>,
+    /// The client that waits; `None` for a prefetch. It is large and passes through many hands, so
+    /// that it is moved as a pointer.
+    pub waiter: Option<Box<Waiter>>,
 }
 
 impl Miss {

@@ -14,8 +14,8 @@ use super::admission::{self, Rejection, reader};
 use super::alias::{Alias, End, write_behind};
 use super::asked::Asked;
 use super::context::{
-    Arrival, Client, Next, Output, Query, QueryContext, asked_behind, key_flags, packet_hash,
-    question_behind,
+    Arrival, Client, HashedQuestion, Next, Output, Query, QueryContext, asked_behind, key_flags,
+    packet_hash, question_behind,
 };
 use super::decision::{CacheState, Decision, Outgoing, QueryStep, Stage, Validated};
 use super::finding::{Basis, Finding, Lifetime, Obtained, Offer};
@@ -72,23 +72,23 @@ pub fn answer(
     };
     let own_key;
     let (key, profile) = match seen {
-        Some(seen) => (&seen.key, seen.profile),
+        Some(seen) => (HashedQuestion::from(&seen.key), seen.profile),
         None => {
             own_key = view.key(&cx.shared.key, 0);
             let who = (client.ip, cx.device_of(client));
-            (&own_key, cx.profile_with(who, client.entrance, client.transport))
+            ((&own_key).into(), cx.profile_with(who, client.entrance, client.transport))
         }
     };
     let flags = key_flags(&asked);
     let hash = packet_hash(key.hash, profile, flags);
     let (cache, arrival) = (CacheState::NotAsked, Arrival::New { view: &view, client });
     let (asked, qtype, note, lists_allow) = (&asked, view.qtype, 0, false);
-    let query =
+    let mut query =
         Query { asked, key, hash, qtype, profile, flags, note, lists_allow, cache, arrival };
     if is_beside_the_cache(cx, &query, &view) {
-        return after_packets(cx, &query, CacheState::NotAsked, Output { message: out, misses });
+        return after_packets(cx, &mut query, Output { message: out, misses });
     }
-    let cache = match packet::look_up(cx, &query, out) {
+    query.cache = match packet::look_up(cx, &query, out) {
         PacketLookup::Hit(hit) if packet::is_expiring(cx, &hit) => {
             return ahead_of_need(cx, &query, &hit, Output { message: out, misses });
         }
@@ -101,16 +101,20 @@ pub fn answer(
         PacketLookup::Stale(_) => CacheState::Stale,
         PacketLookup::Longer { .. } | PacketLookup::Miss => CacheState::Miss,
         PacketLookup::Earlier => {
-            return answer_from_earlier(cx, &query, Output { message: out, misses });
+            return answer_from_earlier(cx, &mut query, Output { message: out, misses });
         }
     };
-    after_packets(cx, &query, cache, Output { message: out, misses })
+    after_packets(cx, &mut query, Output { message: out, misses })
 }
 
 /// Answers from a packet-cache entry of an earlier epoch, if it is still valid.
 #[cold]
-fn answer_from_earlier(cx: &QueryContext<'_>, query: &Query<'_>, output: Output<'_>) -> QueryStep {
-    let cache = match packet::look_up_earlier(cx, query, output.message) {
+fn answer_from_earlier(
+    cx: &QueryContext<'_>,
+    query: &mut Query<'_>,
+    output: Output<'_>,
+) -> QueryStep {
+    query.cache = match packet::look_up_earlier(cx, query, output.message) {
         PacketLookup::Hit(hit) => {
             let offer = packet::offer(&hit, output.message);
             return reply(cx, query, &offer, output.message);
@@ -118,7 +122,7 @@ fn answer_from_earlier(cx: &QueryContext<'_>, query: &Query<'_>, output: Output<
         PacketLookup::Stale(_) => CacheState::Stale,
         _ => CacheState::Miss,
     };
-    after_packets(cx, query, cache, output)
+    after_packets(cx, query, output)
 }
 
 /// Returns whether the query bypasses the caches, because its EDNS version is not 0, or because the
@@ -165,25 +169,23 @@ fn ahead_of_need(
     reply(cx, query, &packet::offer(hit, out), out)
 }
 
-/// Runs the stages after the packet cache for a new query. `cache` is the result of the search in
+/// Runs the stages after the packet cache for a new query, which has the result of the search in
 /// the packet cache.
 pub(super) fn after_packets(
     cx: &QueryContext<'_>,
-    query: &Query<'_>,
-    cache: CacheState,
+    query: &mut Query<'_>,
     output: Output<'_>,
 ) -> QueryStep {
-    let mut query = Query { cache, ..*query };
-    let mut finding = own_stages(cx, &mut query, output.message);
+    let mut finding = own_stages(cx, query, output.message);
     if let Finding::Nothing = finding
         && query.cache != CacheState::NotAsked
     {
-        finding = from_rrsets(cx, &query, output.message);
+        finding = from_rrsets(cx, query, output.message);
         if let Finding::Answer(Offer { stage: Stage::Stale, .. }) = finding {
             (query.cache, finding) = (CacheState::Stale, Finding::Nothing);
         }
     }
-    conclude(cx, &query, finding, output)
+    conclude(cx, query, finding, output)
 }
 
 /// Runs the stages between the packet cache and the RRset cache: the policy and this server's own
@@ -201,7 +203,10 @@ fn own_stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> F
         finding => return finding,
     };
     (query.note, query.lists_allow) = (terms.note, terms.lists_allow);
-    let own = translate::answer(cx, query, out, |query, out| from_own(cx, query, terms, out));
+    let own = match cx.state.has_own_names(query.profile) {
+        true => translate::answer(cx, query, out, |query, out| from_own(cx, query, terms, out)),
+        false => Finding::Nothing,
+    };
     match own {
         Finding::Nothing if is_minimal => minimal_any::answer(query.key.question(), out),
         Finding::Nothing => from_special(cx, query, terms, out),

@@ -172,8 +172,18 @@ impl<'s> Rehearsal<'s> {
         let arrival = Arrival::New { view: &view, client: &self.client(&peer) };
         let (asked, key, cache) = (&asked, &key, CacheState::Miss);
         let (qtype, note, lists_allow) = (view.qtype, 0, false);
-        let query =
-            Query { asked, key, hash, qtype, profile, flags, note, lists_allow, cache, arrival };
+        let query = Query {
+            asked,
+            key: key.into(),
+            hash,
+            qtype,
+            profile,
+            flags,
+            note,
+            lists_allow,
+            cache,
+            arrival,
+        };
         self.end(|output| take(&query, output))
     }
 
@@ -210,7 +220,7 @@ fn look(cx: &QueryContext<'_>, query: &Query<'_>, at: At, output: Output<'_>) ->
             return path::reply(cx, query, &offer, out);
         }
     }
-    match path::after_packets(cx, query, query.cache, Output { message: &mut *out, misses }) {
+    match path::after_packets(cx, &mut { *query }, Output { message: &mut *out, misses }) {
         QueryStep::Resolve => match kept_verdict(cx, query, at, out) {
             Some(offer) => path::reply(cx, query, &offer, out),
             None => QueryStep::Resolve,

@@ -75,7 +75,7 @@ pub(super) fn answer(
     let Finding::Answer(Offer { draft, .. }) = finding else { return finding };
     let Some(ttl_secs) = lacking(dns64, draft.rcode, &out[..draft.len]) else { return finding };
     let key = key_for_v4(cx, query);
-    let of_v4 = Query { key: &key, qtype: Rtype::A, ..*query };
+    let of_v4 = Query { key: (&key).into(), qtype: Rtype::A, ..*query };
     if let Finding::Answer(offer) = answer(&of_v4, out)
         && offer.draft.rcode == Rcode::NOERROR
     {

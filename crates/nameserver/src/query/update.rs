@@ -91,6 +91,7 @@ fn waiting(
     }
     let waiter = Waiter {
         asked: Asked::from_header(header, client.transport),
+        folded_hash: None,
         question: Octets::new(question),
         octets: message.len() as u16,
         epoch: cx.state.epoch,

@@ -24,7 +24,7 @@ mod tests;
 
 /// Actions of the resolver that are executed one after another.
 pub(super) struct ActionBatch {
-    pub(super) actions: Actions<Waiter>,
+    pub(super) actions: Actions<Box<Waiter>>,
     /// The index of the next action.
     pub(super) next: usize,
     /// The number of waiters of the next action that are already answered.
@@ -146,7 +146,7 @@ impl Resolution {
     fn perform<D: Deliver>(
         &mut self,
         (place, action): (usize, &Action),
-        (actions, answered): (&Actions<Waiter>, usize),
+        (actions, answered): (&Actions<Box<Waiter>>, usize),
         turn: &mut WorkerTurn<'_, D>,
     ) -> Option<usize> {
         #[cfg(test)]
@@ -184,17 +184,18 @@ impl Resolution {
                     stage: Obtained::stage_of(resolved.rcode, resolved.ede),
                     upstream: resolved.source.map(|source| source.upstream),
                 };
-                let cx = self.query_context(turn.time);
-                let shared =
+                if waiters.is_empty() {
+                    let cx = self.query_context(turn.time);
                     contained(self.metrics(), || query::share(&cx, asked, obtained, waiters));
+                    return None;
+                }
                 let rtt_ms = resolved.source.map_or(0, |source| source.rtt_ms);
                 let end = WaitEnd { rtt_ms, trace: actions.trace_of(place) };
-                let (waiters, mut given) = ((waiters, answered), Given::default());
-                return self.end_waits(waiters, end, turn, |cx, waiter, output| match &shared {
-                    Some(obtained) => {
-                        query::resume(cx, waiter, (Some(obtained), &mut given), output)
-                    }
-                    None => QueryStep::Silent(waiter.failed(cx.state.revision)),
+                let (mut shared, mut given) = (None, Given::default());
+                return self.end_waits((waiters, answered), end, turn, |cx, waiter, output| {
+                    let obtained =
+                        shared.get_or_insert_with(|| query::share(cx, asked, obtained, waiters));
+                    query::resume(cx, waiter, (Some(obtained), &mut given), output)
                 });
             }
         }
@@ -205,7 +206,7 @@ impl Resolution {
     /// that are `answered`, and returns how many are then; `None` if all are.
     fn end_waits<D: Deliver>(
         &mut self,
-        (waiters, answered): (&[Waiter], usize),
+        (waiters, answered): (&[Box<Waiter>], usize),
         end: WaitEnd<'_>,
         turn: &mut WorkerTurn<'_, D>,
         mut take: impl FnMut(&QueryContext<'_>, &Waiter, Output<'_>) -> QueryStep,

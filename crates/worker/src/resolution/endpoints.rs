@@ -15,6 +15,7 @@ mod retiring;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -76,12 +77,12 @@ pub(super) struct StreamQuery<'a> {
 }
 
 /// A query that is sent as a datagram.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Query<'a> {
+#[derive(Clone, Debug)]
+pub(super) struct Query {
     /// The socket of the datagram.
     pub(super) socket: SocketId,
-    /// The message.
-    pub(super) octets: &'a [u8],
+    /// The message, as a range in the octets of the current actions.
+    pub(super) range: Range<usize>,
 }
 
 /// The sockets and connections of a worker to all servers.
@@ -183,38 +184,40 @@ impl Endpoints {
         Err(io::ErrorKind::QuotaExceeded.into())
     }
 
-    /// Sends the prepared queries with as few system calls as possible. Calls `failed` with each
-    /// socket on which sending failed. A full queue is not a failure; the datagrams count as lost.
+    /// Sends the prepared queries, which are ranges in `octets`, with as few system calls as
+    /// possible. Calls `failed` with each socket on which sending failed. A full queue is not a
+    /// failure; the datagrams count as lost.
     pub(super) fn send(
         &mut self,
-        queries: &[Query<'_>],
+        queries: &[Query],
+        octets: &[u8],
         mut failed: impl FnMut(SocketId, SocketFault),
     ) {
         for queries in queries.chunks(BATCH) {
             let Self { kept, singles, batch, .. } = self;
-            let open = queries.iter().filter_map(|query| {
+            let mut open = Vec::with_capacity(queries.len());
+            open.extend(queries.iter().filter_map(|query| {
                 let socket = find(kept, singles, query.socket)?;
-                Some((query, socket))
-            });
-            let mut note = |query: &Query<'_>, result: io::Result<usize>| match result {
+                Some((query.socket, socket, &octets[query.range.clone()]))
+            }));
+            let mut note = |id: SocketId, result: io::Result<usize>| match result {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
-                    failed(query.socket, fault_of(query.socket, &error));
+                    failed(id, fault_of(id, &error));
                 }
                 _ => {}
             };
-            if queries.len() > 1
+            if open.len() > 1
                 && let Some(ring) = batch
             {
-                let messages = open.clone().map(|(query, socket)| (socket.as_fd(), query.octets));
-                let sent: Vec<&Query<'_>> = open.clone().map(|(query, _)| query).collect();
-                if ring.send(messages, |at, result| note(sent[at], result)).is_ok() {
+                let messages = open.iter().map(|(_, socket, octets)| (socket.as_fd(), *octets));
+                if ring.send(messages, |at, result| note(open[at].0, result)).is_ok() {
                     continue;
                 }
                 tracing::warn!("io_uring failed; sending with plain system calls from now on");
                 *batch = None;
             }
-            for (query, socket) in open {
-                note(query, socket.send(query.octets));
+            for (id, socket, octets) in open {
+                note(id, socket.send(octets));
             }
         }
     }
@@ -309,21 +312,17 @@ impl Endpoints {
     ) {
         for sockets in sockets.chunks(BATCH) {
             let Self { kept, singles, batch, .. } = self;
-            let open = sockets.iter().filter_map(|&id| Some((id, find(kept, singles, id)?)));
+            let mut open = Vec::with_capacity(sockets.len());
+            open.extend(sockets.iter().filter_map(|&id| Some((id, find(kept, singles, id)?))));
             let mut take = |from: SocketId, result: io::Result<&[u8]>| match result {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 result => taken(from, result),
             };
-            if sockets.len() > 1
+            if open.len() > 1
                 && let Some(ring) = batch
             {
-                let from: Vec<SocketId> = open.clone().map(|(from, _)| from).collect();
-                if ring
-                    .recv(open.clone().map(|(_, socket)| socket.as_fd()), |at, result| {
-                        take(from[at], result)
-                    })
-                    .is_ok()
-                {
+                let from = open.iter().map(|(_, socket)| socket.as_fd());
+                if ring.recv(from, |at, result| take(open[at].0, result)).is_ok() {
                     continue;
                 }
                 tracing::warn!("io_uring failed; receiving with plain system calls from now on");

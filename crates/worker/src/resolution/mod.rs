@@ -79,14 +79,18 @@ pub(crate) struct Resolution {
     message: Box<[u8]>,
     /// Queries that must wait for resolution and were not submitted yet.
     misses: Vec<Miss>,
-    resolver: Resolver<Waiter>,
+    resolver: Resolver<Box<Waiter>>,
+    /// When a timer of the resolver is due, in milliseconds, as of the last call of
+    /// [`Resolution::next_deadline`]. A timer that was set since then waits for the next turn of
+    /// the event loop.
+    timer_due_ms: u64,
     shares: Shares,
     /// Requests of control clients for traces.
     wanted: TraceOrders,
     /// The queries that are held until their clients are identified.
     held: HeldQueries,
-    actions: Actions<Waiter>,
-    spare_actions: Actions<Waiter>,
+    actions: Actions<Box<Waiter>>,
+    spare_actions: Actions<Box<Waiter>>,
     /// Actions that the last turn of the event loop did not execute.
     backlog: Option<ActionBatch>,
     /// The time that actions may take in this turn of the event loop.
@@ -128,6 +132,7 @@ impl Resolution {
             message: vec![0; MAX_MESSAGE].into_boxed_slice(),
             misses: Vec::new(),
             resolver,
+            timer_due_ms: 0,
             shares: Shares::new(shares_key),
             wanted: TraceOrders::default(),
             held: HeldQueries::default(),
@@ -250,8 +255,7 @@ impl Resolution {
             self.resume_held(turn);
         }
         self.receive_replies(turn.time);
-        let now_ms = turn.time.millis();
-        if self.resolver.next_deadline().is_some_and(|at| at <= now_ms) {
+        if self.timer_due_ms <= turn.time.millis() {
             let Self { resolver, shared, actions, .. } = self;
             resolver.tick(&mut context(shared, actions, turn.time));
         }
@@ -339,11 +343,10 @@ impl Resolution {
     }
 
     /// Returns when a timer of the resolver is due, in milliseconds on the monotonic clock.
-    pub(crate) fn next_deadline(&self) -> Option<u64> {
-        [self.resolver.next_deadline(), self.upstreams.quic_deadline_ms()]
-            .into_iter()
-            .flatten()
-            .min()
+    pub(crate) fn next_deadline(&mut self) -> Option<u64> {
+        let timer_ms = self.resolver.next_deadline();
+        self.timer_due_ms = timer_ms.unwrap_or(u64::MAX);
+        [timer_ms, self.upstreams.quic_deadline_ms()].into_iter().flatten().min()
     }
 
     /// Returns whether there are still sockets to open in advance.
@@ -386,9 +389,9 @@ fn secret(rng: &mut ChaCha12Rng) -> [u8; 32] {
 /// Returns the context that the resolver needs for one call.
 fn context<'a>(
     shared: &'a Shared,
-    actions: &'a mut Actions<Waiter>,
+    actions: &'a mut Actions<Box<Waiter>>,
     time: Time,
-) -> Context<'a, Waiter> {
+) -> Context<'a, Box<Waiter>> {
     let (rrsets, failures) = (&shared.name_server.rrsets, &shared.name_server.failures);
     Context { now_ms: time.millis(), wall_secs: time.wall_secs, rrsets, failures, actions }
 }

@@ -50,7 +50,11 @@ impl Resolution {
 
     /// Queues again the query of each client that waits for this question. Ends the queries that
     /// were already resumed once.
-    fn resume<D: Deliver>(&mut self, question: Abandoned<Waiter>, turn: &mut WorkerTurn<'_, D>) {
+    fn resume<D: Deliver>(
+        &mut self,
+        question: Abandoned<Box<Waiter>>,
+        turn: &mut WorkerTurn<'_, D>,
+    ) {
         let Abandoned { question, hash, dnssec_ok, checking_disabled, ecs, waiters } = question;
         for mut waiter in waiters {
             if waiter.is_resumed {

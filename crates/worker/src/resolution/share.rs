@@ -57,7 +57,12 @@ impl Shares {
     /// bits.
     fn places_of(&mut self, client: IpAddr) -> (&mut u16, &mut u32) {
         let (client, network) = match client {
-            IpAddr::V4(ip) => (self.key.hash(&ip.octets(), 4), self.key.hash(&ip.octets()[..3], 3)),
+            IpAddr::V4(ip) => {
+                let [a, b, c, host] = ip.octets();
+                let network = self.key.hash(&[a, b, c], 3);
+                // The clients of one network have neighbouring counters.
+                (network.rotate_right(32).wrapping_add(u64::from(host)), network)
+            }
             IpAddr::V6(ip) => (self.key.hash(&ip.octets(), 6), self.key.hash(&ip.octets()[..7], 5)),
         };
         (&mut self.places[client as usize % PLACES], &mut self.networks[network as usize % PLACES])

@@ -1,7 +1,7 @@
 //! Queries that must wait for resolution: passes them to the workers that resolve their names.
 
 use avocet_nameserver::query;
-use avocet_nameserver::query::miss::{Miss, Waiter};
+use avocet_nameserver::query::miss::Miss;
 use avocet_resolver::{Ask, Shed, Submitted};
 
 use super::act::WaitEnd;
@@ -60,7 +60,7 @@ impl Resolution {
             dnssec_ok,
             checking_disabled,
             ecs: subnet.as_deref().unwrap_or_default(),
-            client: waiter.as_ref().and_then(Waiter::datagram_ip),
+            client: waiter.as_ref().and_then(|waiter| waiter.datagram_ip()),
             introduced: waiter.as_ref().map(|waiter| waiter.ip.to_canonical()),
             stale_available,
             servers: servers.as_deref().unwrap_or_default(),

@@ -33,9 +33,8 @@ pub(super) struct Upstreams {
     endpoints: Endpoints,
     /// The generator for random ports.
     rng: ChaCha12Rng,
-    /// The datagrams to send: for each, its socket and its range in the octets of the current
-    /// actions.
-    prepared: Vec<(SocketId, Range<usize>)>,
+    /// The datagrams to send.
+    prepared: Vec<Query>,
     /// The sockets and connections that failed during the current actions.
     faults: Vec<(SocketId, SocketFault)>,
     /// The UDP sockets that can be read.
@@ -88,7 +87,7 @@ impl Upstreams {
             let query = StreamQuery { socket, to, header: (header, place), octets };
             endpoints.send_stream(poller, query, now_ms, rng)
         } else {
-            prepared.push((socket, range));
+            prepared.push(Query { socket, range });
             if renew {
                 endpoints.close(socket);
             }
@@ -103,7 +102,7 @@ impl Upstreams {
     /// may get its identifier.
     pub(super) fn close(&mut self, socket: SocketId) {
         self.endpoints.close(socket);
-        self.prepared.retain(|(prepared, _)| *prepared != socket);
+        self.prepared.retain(|prepared| prepared.socket != socket);
         self.faults.retain(|(faulty, _)| *faulty != socket);
     }
 
@@ -123,11 +122,8 @@ impl Upstreams {
             return;
         }
         let Self { endpoints, prepared, faults, .. } = self;
-        let queries: Vec<Query<'_>> = prepared
-            .drain(..)
-            .map(|(socket, range)| Query { socket, octets: &octets[range] })
-            .collect();
-        endpoints.send(&queries, |id, fault| faults.push((id, fault)));
+        endpoints.send(prepared, octets, |id, fault| faults.push((id, fault)));
+        prepared.clear();
     }
 
     /// Replaces the source ports, and closes the sockets that use other ports. Queries on closed

@@ -50,7 +50,7 @@ fn resolution() -> Resolution {
 }
 
 /// Returns a query that waits for `www.example. A`.
-fn waiter(resolution: &mut Resolution, time: Time) -> Waiter {
+fn waiter(resolution: &mut Resolution, time: Time) -> Box<Waiter> {
     let octets =
         b"\x00\x09\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x00\x00\x01\x00\x01";
     let route = StreamRoute { worker: 0, slot: 0, generation: 0, request: 0 };
