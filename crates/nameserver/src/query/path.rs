@@ -83,12 +83,12 @@ pub fn answer(
     let hash = packet_hash(key.hash, profile, flags);
     let (cache, arrival) = (CacheState::NotAsked, Arrival::New { view: &view, client });
     let (asked, qtype, note, lists_allow) = (&asked, view.qtype, 0, false);
-    let mut query =
+    let query =
         Query { asked, key, hash, qtype, profile, flags, note, lists_allow, cache, arrival };
     if is_beside_the_cache(cx, &query, &view) {
-        return after_packets(cx, &mut query, Output { message: out, misses });
+        return after_packets(cx, &query, CacheState::NotAsked, Output { message: out, misses });
     }
-    query.cache = match packet::look_up(cx, &query, out) {
+    let cache = match packet::look_up(cx, &query, out) {
         PacketLookup::Hit(hit) if packet::is_expiring(cx, &hit) => {
             return ahead_of_need(cx, &query, &hit, Output { message: out, misses });
         }
@@ -101,20 +101,16 @@ pub fn answer(
         PacketLookup::Stale(_) => CacheState::Stale,
         PacketLookup::Longer { .. } | PacketLookup::Miss => CacheState::Miss,
         PacketLookup::Earlier => {
-            return answer_from_earlier(cx, &mut query, Output { message: out, misses });
+            return answer_from_earlier(cx, &query, Output { message: out, misses });
         }
     };
-    after_packets(cx, &mut query, Output { message: out, misses })
+    after_packets(cx, &query, cache, Output { message: out, misses })
 }
 
 /// Answers from a packet-cache entry of an earlier epoch, if it is still valid.
 #[cold]
-fn answer_from_earlier(
-    cx: &QueryContext<'_>,
-    query: &mut Query<'_>,
-    output: Output<'_>,
-) -> QueryStep {
-    query.cache = match packet::look_up_earlier(cx, query, output.message) {
+fn answer_from_earlier(cx: &QueryContext<'_>, query: &Query<'_>, output: Output<'_>) -> QueryStep {
+    let cache = match packet::look_up_earlier(cx, query, output.message) {
         PacketLookup::Hit(hit) => {
             let offer = packet::offer(&hit, output.message);
             return reply(cx, query, &offer, output.message);
@@ -122,7 +118,7 @@ fn answer_from_earlier(
         PacketLookup::Stale(_) => CacheState::Stale,
         _ => CacheState::Miss,
     };
-    after_packets(cx, query, output)
+    after_packets(cx, query, cache, output)
 }
 
 /// Returns whether the query bypasses the caches, because its EDNS version is not 0, or because the
@@ -169,23 +165,25 @@ fn ahead_of_need(
     reply(cx, query, &packet::offer(hit, out), out)
 }
 
-/// Runs the stages after the packet cache for a new query, which has the result of the search in
+/// Runs the stages after the packet cache for a new query. `cache` is the result of the search in
 /// the packet cache.
 pub(super) fn after_packets(
     cx: &QueryContext<'_>,
-    query: &mut Query<'_>,
+    query: &Query<'_>,
+    cache: CacheState,
     output: Output<'_>,
 ) -> QueryStep {
-    let mut finding = own_stages(cx, query, output.message);
+    let mut query = Query { cache, ..*query };
+    let mut finding = own_stages(cx, &mut query, output.message);
     if let Finding::Nothing = finding
         && query.cache != CacheState::NotAsked
     {
-        finding = from_rrsets(cx, query, output.message);
+        finding = from_rrsets(cx, &query, output.message);
         if let Finding::Answer(Offer { stage: Stage::Stale, .. }) = finding {
             (query.cache, finding) = (CacheState::Stale, Finding::Nothing);
         }
     }
-    conclude(cx, query, finding, output)
+    conclude(cx, &query, finding, output)
 }
 
 /// Runs the stages between the packet cache and the RRset cache: the policy and this server's own

@@ -220,7 +220,7 @@ fn look(cx: &QueryContext<'_>, query: &Query<'_>, at: At, output: Output<'_>) ->
             return path::reply(cx, query, &offer, out);
         }
     }
-    match path::after_packets(cx, &mut { *query }, Output { message: &mut *out, misses }) {
+    match path::after_packets(cx, query, query.cache, Output { message: &mut *out, misses }) {
         QueryStep::Resolve => match kept_verdict(cx, query, at, out) {
             Some(offer) => path::reply(cx, query, &offer, out),
             None => QueryStep::Resolve,
