@@ -588,7 +588,7 @@ impl Policy {
     fn refusal(&self, id: RuleId) -> Made<'static> {
         let note = rule_note(id);
         Made {
-            form: Form::Refused,
+            form: Form::Rcode(Rcode::REFUSED),
             ttl_secs: 0,
             note,
             validity: Validity::ALWAYS,
@@ -624,7 +624,7 @@ fn to_form(form: BlockForm, addresses: &[IpAddr]) -> Form<'_> {
     match form {
         BlockForm::Nxdomain => Form::Nxdomain,
         BlockForm::Nodata => Form::Nodata,
-        BlockForm::Refused => Form::Refused,
+        BlockForm::Refused => Form::Rcode(Rcode::REFUSED),
         BlockForm::Zero => Form::Zero,
         BlockForm::Addresses => Form::Addresses(addresses),
     }
@@ -635,7 +635,7 @@ fn denial(rewrite: &Rewrite) -> Option<Form<'static>> {
     match rewrite {
         Rewrite::Rcode(Rcode::NOERROR) => Some(Form::Nodata),
         Rewrite::Rcode(Rcode::NXDOMAIN) => Some(Form::Nxdomain),
-        Rewrite::Rcode(_) => Some(Form::Refused),
+        Rewrite::Rcode(rcode) => Some(Form::Rcode(*rcode)),
         _ => None,
     }
 }

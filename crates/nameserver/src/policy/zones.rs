@@ -14,7 +14,7 @@
 use avocet_policy::list::ListId;
 use avocet_policy::rpz::{Action, Found, TriggerKind, ZoneSet, Zones};
 use avocet_resolver::NameServers;
-use avocet_wire::{FoldedName, FoldedNameBuf, Rtype};
+use avocet_wire::{FoldedName, FoldedNameBuf, Rcode, Rtype};
 
 use super::counts::PendingCounts;
 use super::ruling::{QuestionVerdict, Validity};
@@ -185,7 +185,8 @@ impl Policy {
             Action::NoData => Form::Nodata,
             Action::Data(_) => Form::Local(found.action),
             Action::Cname(_) | Action::CnameUnder(_) => match found.action.alias(qname.wire()) {
-                None => Form::TooLong,
+                // The target of the alias would be too long (RFC 6672 §2.2).
+                None => Form::Rcode(Rcode::YXDOMAIN),
                 Some(target) if matches!(asked.qtype, Rtype::CNAME | Rtype::ANY) => {
                     Form::Alias(Box::new(target))
                 }

@@ -25,8 +25,8 @@ pub enum Form<'a> {
     Nxdomain,
     /// NODATA.
     Nodata,
-    /// REFUSED.
-    Refused,
+    /// This RCODE, without records.
+    Rcode(Rcode),
     /// The unspecified address of the queried family.
     Zero,
     /// The addresses of the queried type; NODATA for other types.
@@ -38,8 +38,6 @@ pub enum Form<'a> {
     Local(&'a Action),
     /// An alias to this name.
     Alias(Box<NameBuf>),
-    /// YXDOMAIN: the target of an alias would be too long (RFC 6672 §2.2).
-    TooLong,
 }
 
 /// Writes the answer of this form, with this TTL in seconds.
@@ -50,8 +48,7 @@ pub fn draft(
     out: &mut [u8],
 ) -> Draft {
     match form {
-        Form::Refused => empty(question, Rcode::REFUSED, out),
-        Form::TooLong => empty(question, Rcode::YXDOMAIN, out),
+        Form::Rcode(rcode) => empty(question, *rcode, out),
         Form::Nxdomain => deny(question, Rcode::NXDOMAIN, ttl_secs, out),
         Form::Nodata => deny(question, Rcode::NOERROR, ttl_secs, out),
         Form::Zero => match question.qtype {
@@ -239,7 +236,7 @@ mod tests {
         assert_eq!(shown(Rtype::MX, Form::Zero), "NOERROR SOA 60 45");
         assert_eq!(shown(Rtype::A, Form::Nxdomain), "NXDOMAIN SOA 60 45");
         assert_eq!(shown(Rtype::A, Form::Nodata), "NOERROR SOA 60 45");
-        assert_eq!(shown(Rtype::A, Form::Refused), "REFUSED ");
+        assert_eq!(shown(Rtype::A, Form::Rcode(Rcode::REFUSED)), "REFUSED ");
         assert_eq!(shown(Rtype::A, Form::Addresses(&own)), "NOERROR A 60 4, A 60 4");
         assert_eq!(shown(Rtype::AAAA, Form::Addresses(&own)), "NOERROR SOA 60 45");
         let records =

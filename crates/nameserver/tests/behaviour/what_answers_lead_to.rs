@@ -128,6 +128,24 @@ fn a_name_that_a_list_allows_frees_no_other_name_of_the_answer() {
 }
 
 #[test]
+fn a_rewrite_answers_with_its_rcode() {
+    let lines = "||short.example^$dnsrewrite=SERVFAIL\n||long.example^$dnsrewrite=SERVFAIL;;\n\
+                 ||refused.example^$dnsrewrite=REFUSED\n||other.example^$dnsrewrite=NOTIMP;;\n";
+    let mut site = Site::start("rcodes", LISTED, lines);
+    let known = [cname("to-long.example.", "long.example."), a("long.example.", [192, 0, 2, 1])];
+    site.check(
+        &known,
+        &[
+            ("short.example.", Rtype::A, "SERVFAIL [17 list l]"),
+            ("long.example.", Rtype::A, "SERVFAIL [17 list l]"),
+            ("to-long.example.", Rtype::A, "SERVFAIL [17 list l]"),
+            ("refused.example.", Rtype::A, "REFUSED [17 list l]"),
+            ("other.example.", Rtype::A, "NOTIMP [17 list l]"),
+        ],
+    );
+}
+
+#[test]
 fn a_rewrite_hides_no_block_of_a_name_behind_an_alias() {
     let lines = "||gone.example^$dnsrewrite=NXDOMAIN\n||both.example^$dnsrewrite=192.0.2.99\n||both.example^\n\
                  ||moved.example^$dnsrewrite=192.0.2.99\n";
