@@ -9,6 +9,7 @@ use avocet_control::status::{
 };
 use avocet_nameserver::clock::wall_secs;
 
+use crate::log_text::Times;
 use crate::output::entries;
 use crate::span::{ago, left, span};
 use crate::zone_text::zone_text;
@@ -21,10 +22,10 @@ pub(crate) fn text(status: &ServerStatus) -> String {
         1 => "running with 1 warning".to_owned(),
         count => format!("running with {count} warnings"),
     };
-    let started = span(status.uptime_secs);
+    let (up, started) = (span(status.uptime_secs), Times::of(None).secs(status.started_at));
     let file = status.configuration.as_deref().unwrap_or("no configuration file");
     let mut lines = vec![
-        format!("avocet {}, {health}, up {started}, by {file}", status.version),
+        format!("avocet {}, {health}, up {up} (since {started} UTC), by {file}", status.version),
         format!("listens on {}, mode {}", status.listen.join(", "), status.mode),
         queries_text(&status.queries),
         transports_text(&status.transports),
