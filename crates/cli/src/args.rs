@@ -151,8 +151,9 @@ impl FileArgs {
 /// Arguments of `avocet query`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "avocet query [-c FILE] [@SERVER[:PORT]] NAME [TYPE] [CLASS] [+OPTION ...]\n       \
-                      avocet query [-c FILE] [@SERVER[:PORT]] -x ADDRESS [+OPTION ...]",
+    override_usage = "\
+        avocet query [-c FILE] [@SERVER[:PORT]] NAME [TYPE] [CLASS] [+OPTION ...]\n       \
+        avocet query [-c FILE] [@SERVER[:PORT]] -x ADDRESS [+OPTION ...]",
     after_help = QUERY_OPTIONS
 )]
 pub(crate) struct QueryArgs {
@@ -221,7 +222,12 @@ pub(crate) struct ScopeArgs {
 #[group(multiple = false)]
 pub(crate) struct SpanArgs {
     /// Duration: a number with s, m, h, d or w, such as 90s or 2h; at most 365 days
-    #[arg(long = "for", value_name = "TIME", default_value = "30m", value_parser = avocet_config::policy::duration_arg)]
+    #[arg(
+        long = "for",
+        value_name = "TIME",
+        default_value = "30m",
+        value_parser = avocet_config::policy::duration_arg
+    )]
     pub(crate) span: Duration,
     /// End the pause or grant of these clients now
     #[arg(long)]

@@ -12,7 +12,11 @@ pub(crate) struct PolicyDryRunArgs {
     pub(crate) new: PathBuf,
     /// Take the queries from a text file, one per line: `[CLIENT] NAME [TYPE] [ADDRESS ...]`, with
     /// the addresses of the answer at the end
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["from_log", "dnstap", "running"])]
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present_any = ["from_log", "dnstap", "running"]
+    )]
     pub(crate) queries: Option<PathBuf>,
     /// Take the queries from a file with dnstap messages (Frame Streams)
     #[arg(long, value_name = "FILE", conflicts_with = "queries")]

@@ -151,7 +151,12 @@ pub(crate) struct LogTopArgs {
     #[command(flatten)]
     pub(crate) filter: LogFilterArgs,
     /// Maximum number of lines to show, 1 to 100
-    #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100))]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 20,
+        value_parser = clap::value_parser!(u64).range(1..=100)
+    )]
     pub(crate) limit: u64,
 }
 
@@ -162,7 +167,12 @@ pub(crate) struct LogClientsArgs {
     #[arg(value_name = "ADDRESS|NAME")]
     pub(crate) client: Option<String>,
     /// Maximum number of clients to show, 1 to 4096
-    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 100,
+        value_parser = clap::value_parser!(u64).range(1..=4096)
+    )]
     pub(crate) limit: u64,
 }
 

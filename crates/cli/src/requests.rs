@@ -33,7 +33,12 @@ enum RequestsCommand {
         /// ID of the request, as `avocet requests list` shows it
         id: u32,
         /// Duration of the grant in minutes: 15, 45 or 120
-        #[arg(long = "for", value_name = "MINUTES", default_value = "15", value_parser = ["15", "45", "120"])]
+        #[arg(
+            long = "for",
+            value_name = "MINUTES",
+            default_value = "15",
+            value_parser = ["15", "45", "120"]
+        )]
         minutes: String,
         #[command(flatten)]
         control: ControlArgs,

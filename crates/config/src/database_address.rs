@@ -60,7 +60,8 @@ pub enum DatabaseAddressError {
     NoDatabase,
     /// A name has characters that a URL must escape.
     #[error(
-        "a user or a database has letters, digits, `-`, `_` and `.` here, at most {MAX_DATABASE_NAME} octets"
+        "a user or a database has letters, digits, `-`, `_` and `.` here, at most \
+         {MAX_DATABASE_NAME} octets"
     )]
     Name,
     /// The host is malformed.

@@ -86,9 +86,9 @@ pub struct Listen {
 }
 
 impl FromText for Listen {
-    const EXPECTED: &'static str = "an address with port, such as \"127.0.0.1:53\" or \"[::1]:53\", \
-                                    or \"tls://127.0.0.1:853\" for TLS, \"quic://127.0.0.1:853\" \
-                                    or \"https://127.0.0.1:443\"";
+    const EXPECTED: &'static str = "an address with port, such as \"127.0.0.1:53\" or \
+                                    \"[::1]:53\", or \"tls://127.0.0.1:853\" for TLS, \
+                                    \"quic://127.0.0.1:853\" or \"https://127.0.0.1:443\"";
 
     fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         let (protocol, rest, usual) = match text.split_once("://") {

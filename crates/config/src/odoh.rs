@@ -122,8 +122,8 @@ fn proxy_targets(setting: Setting<List<String>>, check: &mut Check) -> Vec<Proxy
             None => check.fault(
                 at,
                 format!(
-                    "{text:?} is no target; write \"odoh.example.net\", \"odoh.example.net:8443\" or \
-                     \"odoh.example.net@192.0.2.1:443\""
+                    "{text:?} is no target; write \"odoh.example.net\", \"odoh.example.net:8443\" \
+                     or \"odoh.example.net@192.0.2.1:443\""
                 ),
             ),
             Some(target) if targets.iter().any(|one| one.is(&target.host, target.port)) => {

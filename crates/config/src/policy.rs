@@ -162,7 +162,8 @@ choices!(ActionKind,
     "block" => ActionKind::Block, "allow" => ActionKind::Allow, "redirect" => ActionKind::Redirect,
     "forward" => ActionKind::Forward,
     "safe-search" => ActionKind::SafeSearch, "ttl" => ActionKind::Ttl, "drop" => ActionKind::Drop,
-    "truncate" => ActionKind::Truncate, "rate-limit" => ActionKind::RateLimit, "tag" => ActionKind::Tag);
+    "truncate" => ActionKind::Truncate, "rate-limit" => ActionKind::RateLimit,
+    "tag" => ActionKind::Tag);
 choices!(LimitKey, "\"client\", \"rule\", \"domain\" or \"client-domain\"",
     "client" => LimitKey::Client, "rule" => LimitKey::Rule, "domain" => LimitKey::Domain,
     "client-domain" => LimitKey::ClientDomain);

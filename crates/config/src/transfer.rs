@@ -63,8 +63,8 @@ impl fmt::Display for TransferRule {
 }
 
 impl FromText for TransferRule {
-    const EXPECTED: &'static str = "a network, \"key NAME\", or both, such as \"192.0.2.0/24 key transfer\", and \"tls\" \
-         behind it if only TLS is permitted";
+    const EXPECTED: &'static str = "a network, \"key NAME\", or both, such as \"192.0.2.0/24 key \
+         transfer\", and \"tls\" behind it if only TLS is permitted";
 
     fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         let mut words: Vec<_> = text.split_ascii_whitespace().collect();

@@ -350,7 +350,9 @@ macro_rules! part {
 /// Generates from the table: [`Request`], its conversions, [`Call`] and the function that visits
 /// all calls.
 macro_rules! calls {
-    ($($(#[$doc:meta])* $request:ident $(sends $part:ident)? => $method:ident -> $reply:ident;)*) => {
+    (
+        $($(#[$doc:meta])* $request:ident $(sends $part:ident)? => $method:ident -> $reply:ident;)*
+    ) => {
         /// A request to the control socket. The field `command` names the request, and the other
         /// fields depend on this name.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -463,7 +463,8 @@ impl fmt::Display for ZoneFault {
                 let kept: String = kept.collect();
                 write!(
                     f,
-                    "the file of the zone {name} was edited and is not read yet, or has errors{kept}"
+                    "the file of the zone {name} was edited and is not read yet, or has \
+                     errors{kept}"
                 )
             }
             Self::Disk(reason) => write!(f, "the change cannot be kept on disk: {reason}"),

@@ -76,7 +76,12 @@ pub struct LoadArgs {
     #[arg(long)]
     pub insecure: bool,
     /// Send this number of queries per second, whatever the server does (open loop)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "window")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with = "window"
+    )]
     pub rate: Option<u32>,
     /// Number of queries in flight without --rate (closed loop) [default: 100; for connections of
     /// one query: the number of clients]
@@ -105,7 +110,12 @@ pub struct LoadArgs {
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub duration: Option<Duration>,
     /// Maximum number of queries in the run
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), default_value = "100000000")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..),
+        default_value = "100000000"
+    )]
     pub count: u64,
     /// How long to wait for a response; after this time, the query is lost
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "2s")]

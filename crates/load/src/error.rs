@@ -216,7 +216,8 @@ impl Display for Needed {
             Self::Replay => "specify what to replay with --names FILE",
             Self::Names => "specify the names: --names FILE, or --zone-name ZONE to generate them",
             Self::UnusedNames => {
-                "names never queried before need --zone-name ZONE, or a --names FILE with such names"
+                "names never queried before need --zone-name ZONE, or a --names FILE with such \
+                 names"
             }
             Self::Records => "to check records, specify --zone-file FILE or --reference SERVER",
             Self::Trust => "TLS needs the authority of the server: --ca FILE, or --insecure",

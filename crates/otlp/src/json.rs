@@ -68,7 +68,8 @@ pub(crate) fn request<'s>(
     let known = json!({ "attributes": attributes(&resource.attributes) });
     let scope = json!({ "name": resource.scope, "version": resource.version });
     let mut body = format!(
-        "{{\"resourceSpans\":[{{\"resource\":{known},\"scopeSpans\":[{{\"scope\":{scope},\"spans\":["
+        "{{\"resourceSpans\":[{{\"resource\":{known},\
+         \"scopeSpans\":[{{\"scope\":{scope},\"spans\":["
     )
     .into_bytes();
     for (place, span) in spans.into_iter().enumerate() {

@@ -42,8 +42,8 @@ pub(crate) enum BackgroundError {
     /// The configuration file still has the text that was rolled back, because the rollback could
     /// not replace it.
     #[error(
-        "{} still has the text that was rolled back; change it, or make it writable and use `avocet \
-         config rollback`",
+        "{} still has the text that was rolled back; change it, or make it writable and use \
+         `avocet config rollback`",
         .0.display()
     )]
     RolledBack(PathBuf),

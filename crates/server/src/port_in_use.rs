@@ -25,8 +25,9 @@ impl fmt::Display for PortInUse<'_> {
         )?;
         if port == DNS && (addr.ip() == STUB || addr.ip().is_unspecified()) {
             f.write_str(
-                "; if it is systemd-resolved, set DNSStubListener=no in /etc/systemd/resolved.conf, \
-                 or listen on the addresses of the network instead of all",
+                "; if it is systemd-resolved, set DNSStubListener=no in \
+                 /etc/systemd/resolved.conf, or listen on the addresses of the network \
+                 instead of all",
             )?;
         }
         Ok(())

@@ -106,7 +106,8 @@ kinds! {
         "begin with POST /api/v1/session/second-factor";
     REPEATED: CONFLICT, "in-progress", "An equal request is in progress",
         "wait for its reply";
-    KEY_REUSED: UNPROCESSABLE_ENTITY, "key-reused", "The idempotency key belongs to another request",
+    KEY_REUSED: UNPROCESSABLE_ENTITY, "key-reused",
+        "The idempotency key belongs to another request",
         "use a new key for a new request";
     CHANGED: PRECONDITION_FAILED, "changed", "The resource has changed",
         "read it again, and repeat the change with its present ETag";

@@ -108,7 +108,10 @@ pub enum CertificateFault {
 impl CertificateFault {
     /// Reports whether only the permission to read a file is missing.
     pub fn is_of_permission(&self) -> bool {
-        matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+        match self {
+            Self::File { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+            _ => false,
+        }
     }
 
     /// Reports whether a file does not exist.

@@ -84,7 +84,8 @@ pub enum SourceProblem {
     NoLeases,
     /// The JSON text does not have the expected structure.
     #[error(
-        "expected {{\"rrsets\": [{{\"name\", \"type\", \"ttl\", \"records\": [{{\"content\"}}]}}]}}: {0}"
+        "expected {{\"rrsets\": [{{\"name\", \"type\", \"ttl\", \"records\": \
+         [{{\"content\"}}]}}]}}: {0}"
     )]
     Json(String),
     /// The JSON text has no record that is in use.

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! node     flags(1)  length of the name(1)  name  number of RRsets(1)  length of them(4)  RRsets
-//! RRset    type(2)  records(2)  their octets(2)  signatures(2)  their octets(2)  records  signatures
+//! RRset    type(2)  records(2)  their octets(2)  signatures(2)  their octets(2)
+//!          records  signatures
 //! record   as in a message whose QNAME is the owner: C0 0C, type, class, TTL, RDLENGTH, RDATA
 //! ```
 //!

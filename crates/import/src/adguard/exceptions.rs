@@ -72,8 +72,8 @@ impl Exceptions {
         };
         let mut lists = in_force(ListKind::Allow);
         if in_force(ListKind::Block).iter().any(|list| list != super::USER_RULES) {
-            let reason = "their exceptions (@@) do not take precedence over blocked services and safe \
-                 search";
+            let reason = "their exceptions (@@) do not take precedence over blocked services and \
+                 safe search";
             draft.note("filters", reason);
         }
         if !self.lines.is_empty() {

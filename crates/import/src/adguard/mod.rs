@@ -197,7 +197,8 @@ fn server(dns: &mut Section, draft: &mut Draft) {
         );
         draft.note(
             "dns.ratelimit",
-            "converted to a limit on equal responses to one network; different responses are not counted together",
+            "converted to a limit on equal responses to one network; different responses are not \
+             counted together",
         );
         if !exempt.is_empty() {
             draft.set("rate-limit", "exempt", exempt, "dns.ratelimit_whitelist");

@@ -10,7 +10,7 @@
 //!        |                                              |
 //!     answer                                          resume
 //!        |                                              |
-//!    admission      malformed, not allowed  -> end      |  failed: expired data, policy on failures
+//!    admission      malformed, not allowed  -> end      |  failed: expired data, or policy
 //!    packet         packet cache            -> end      |
 //!    chaos          class CH, meta types               |
 //!    transfer       AXFR, IXFR of hosted zones         |
@@ -22,10 +22,10 @@
 //!    special        local zones, special names          |
 //!    rrsets         RRset cache  --------+              |
 //!        |                               v              v
-//!        |                              settle:  judge on the answer, TTLs, kept in the packet cache
+//!        |                              settle:  judge the answer, TTLs, packet cache
 //!        |                               |
 //!        +-----------> conclude <--------+
-//!                          |  aliases of the policy or of local records: pool, local, special, rrsets
+//!                          |  aliases of policy or local records: pool, local, special, rrsets
 //!                          v
 //!                reply (finish)   silent   resolve (a miss)
 //! ```

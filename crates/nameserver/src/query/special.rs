@@ -40,10 +40,12 @@ const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 const LOOPBACK_V6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 pub(crate) const LOCALHOST: &[u8] = b"\x09localhost\x00";
 /// The names of the empty zones, separated by spaces.
-const EMPTY_ZONES: &str = "invalid test onion alt local home.arpa resolver.arpa 10.in-addr.arpa 168.192.in-addr.arpa \
-     254.169.in-addr.arpa 0.in-addr.arpa 127.in-addr.arpa 2.0.192.in-addr.arpa \
-     100.51.198.in-addr.arpa 113.0.203.in-addr.arpa 255.255.255.255.in-addr.arpa d.f.ip6.arpa \
-     8.e.f.ip6.arpa 9.e.f.ip6.arpa a.e.f.ip6.arpa b.e.f.ip6.arpa 8.b.d.0.1.0.0.2.ip6.arpa";
+const EMPTY_ZONES: &str = "\
+    invalid test onion alt local home.arpa resolver.arpa 10.in-addr.arpa \
+    168.192.in-addr.arpa 254.169.in-addr.arpa 0.in-addr.arpa 127.in-addr.arpa \
+    2.0.192.in-addr.arpa 100.51.198.in-addr.arpa 113.0.203.in-addr.arpa \
+    255.255.255.255.in-addr.arpa d.f.ip6.arpa 8.e.f.ip6.arpa 9.e.f.ip6.arpa \
+    a.e.f.ip6.arpa b.e.f.ip6.arpa 8.b.d.0.1.0.0.2.ip6.arpa";
 
 /// The contents of a special zone.
 #[derive(Clone, PartialEq, Eq, Debug)]

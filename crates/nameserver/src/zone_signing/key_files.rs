@@ -80,7 +80,7 @@ pub enum KeyFileError {
     #[error("{path} is another {1}: one key of each role can be imported", path = .0.display())]
     Several(PathBuf, &'static str),
     /// The keys to import do not cover all roles that the zone needs.
-    #[error("the K*.private files in {path} are not a CSK, or a KSK and a ZSK", path = .0.display())]
+    #[error("the K*.private files in {} are not a CSK, or a KSK and a ZSK", .0.display())]
     Incomplete(PathBuf),
     /// The public part of a key to import is missing.
     #[error("{path} is not the DNSKEY record of the key with the same name", path = .0.display())]

@@ -64,8 +64,8 @@ pub(super) enum Badfilter {
 ///
 /// ```
 /// use avocet_policy::list::{
-///     Asker, Compiler, Decision, Format, Image, Kind, ListId, ListQuestion, ListSet, Origin, Rewrites,
-///     Scratch, Source,
+///     Asker, Compiler, Decision, Format, Image, Kind, ListId, ListQuestion, ListSet, Origin,
+///     Rewrites, Scratch, Source,
 /// };
 /// use avocet_wire::Rtype;
 ///

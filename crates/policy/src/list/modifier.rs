@@ -78,7 +78,10 @@ impl Modifiers {
 
     /// Returns how much these modifiers limit an entry.
     pub(super) fn limit(&self) -> Limit {
-        let is_limit = |client: &ClientTest| !matches!(client, ClientTest::Network(network) if network.prefix_len() == 0);
+        let is_limit = |client: &ClientTest| match client {
+            ClientTest::Network(network) => network.prefix_len() != 0,
+            _ => true,
+        };
         if names_some(&self.clients, is_limit)
             || names_some(&self.tags, |_| true)
             || names_some(&self.types, |_| true)

@@ -398,7 +398,10 @@ fn action_of(record: &MasterRecord, trigger: &Trigger<'_>) -> Action {
         }
     };
     // An alias to the trigger's own name is the original encoding of PASSTHRU.
-    let is_itself = matches!(trigger, Trigger::Name(TriggerKind::Qname, Covers::Name, name) if action.leads_to(name));
+    let is_itself = match trigger {
+        Trigger::Name(TriggerKind::Qname, Covers::Name, name) => action.leads_to(name),
+        _ => false,
+    };
     if is_itself { Action::Passthru } else { action }
 }
 

@@ -77,7 +77,10 @@ impl Part {
 
     /// Returns whether the part denies an ancestor of this name, and not the name itself.
     pub(crate) fn denies_above(&self, name: FoldedName<'_>) -> bool {
-        matches!(&self.ending, Ending::Denied(owner, _) if owner.len() < name.len() && self.sets.is_empty())
+        match &self.ending {
+            Ending::Denied(owner, _) => owner.len() < name.len() && self.sets.is_empty(),
+            _ => false,
+        }
     }
 
     /// Returns whether the part has any signatures.

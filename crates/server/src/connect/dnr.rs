@@ -62,8 +62,8 @@ impl Options {
         }
         if v4.is_empty() && v6.is_empty() {
             return Err(ConnectFault::Form(
-                "the addresses are not known: add a [[record]] for the name, or listen at addresses \
-                 other than 0.0.0.0 and ::",
+                "the addresses are not known: add a [[record]] for the name, or listen at \
+                 addresses other than 0.0.0.0 and ::",
             ));
         }
         Ok(Self { v4, v6 })

@@ -129,7 +129,10 @@ fn shown_catalog(running: &Running, zone: &ZoneConfig) -> Option<ZoneCatalog> {
         CatalogRole::Plain => None,
         CatalogRole::Producer => {
             let snapshot = running.shared.snapshot();
-            let is_own = |other: &&ZoneConfig| matches!(&other.catalog, CatalogRole::Listed { catalog, .. } if *catalog == zone.name);
+            let is_own = |other: &&ZoneConfig| match &other.catalog {
+                CatalogRole::Listed { catalog, .. } => *catalog == zone.name,
+                _ => false,
+            };
             let members = snapshot.config.zones.iter().filter(is_own).count() as u64;
             Some(ZoneCatalog { members: Some(members), ..role(CatalogPart::Producer) })
         }

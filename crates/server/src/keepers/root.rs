@@ -38,7 +38,8 @@ const LIMITS: TransferLimits = TransferLimits {
 const KEPT: &str = "root.zone";
 
 /// The log line after a panic of the thread.
-const FAULT: &str = "a panic ended the thread that maintains the copy of the root zone, see the log; restart the server";
+const FAULT: &str = "a panic ended the thread that maintains the copy of the root zone, see the \
+                     log; restart the server";
 
 /// Starts the thread.
 ///

@@ -2,7 +2,7 @@
 //! request that contains its trace.
 //!
 //! ```text
-//! TracedQuery -- spans, with what the privacy of the client permits --> Backlog -- Collector --> HTTP
+//! TracedQuery -- spans, as the privacy of the client permits --> Backlog -- Collector --> HTTP
 //! ```
 //!
 //! The calls of this module block, each for a limited time: only the thread of the export uses it

@@ -35,8 +35,8 @@ const PROOF: Duration = Duration::from_secs(30);
 /// Bounds of the pause before another connection.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// The log line after a panic of the thread.
-const FAULT: &str = "a panic ended a thread that listens to a database; its zones are read at their \
-                     intervals until the server is restarted";
+const FAULT: &str = "a panic ended a thread that listens to a database; its zones are read at \
+                     their intervals until the server is restarted";
 
 /// The databases that threads listen to.
 #[derive(Default)]

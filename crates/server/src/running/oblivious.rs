@@ -1,7 +1,7 @@
 //! The keys of the target of Oblivious DNS over HTTPS: `odoh.keys` in the data directory.
 //!
 //! ```text
-//! drawn --> present: in the configurations -- a day --> previous: still accepted -- a day --> erased
+//! drawn --> present: in the configurations -- a day --> previous: accepted -- a day --> erased
 //! ```
 //! Clients keep a configuration for hours, so the keys survive a restart and a take-over. The file
 //! has one line per key, with the Unix second of its creation and its seed in hexadecimal form.

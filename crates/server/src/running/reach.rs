@@ -35,7 +35,8 @@ const RETRY: Duration = Duration::from_secs(30);
 /// 2026-01-01, in Unix seconds: a clock that shows a time before this release is wrong.
 const EARLIEST_SECS: u64 = 1_767_225_600;
 /// The log line after a panic of the thread.
-const FAULT: &str = "a panic ended the thread that checks whether names can be resolved, see the log; restart the server";
+const FAULT: &str = "a panic ended the thread that checks whether names can be resolved, see the \
+                     log; restart the server";
 
 /// The signal that ends the thread.
 #[derive(Default)]

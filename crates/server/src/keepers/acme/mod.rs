@@ -1,10 +1,10 @@
 //! The thread that obtains and renews the certificate of `[acme]` (RFC 8555).
 //!
 //! ```text
-//! no certificate, other settings, `avocet certificate renew`: at once ──┐
-//! two thirds of its life, or the window of the authority (RFC 9773) ────┼─> attempt ─> file ─> in use
-//! a failure: after ten minutes, doubled after each further one ─────────┘      │
-//!                                  ^────────────── the state on disk ──────────┘
+//! no certificate, other settings, `avocet certificate renew`: at once ─┐
+//! two thirds of its life, or the window of the authority (RFC 9773) ───┼─> attempt ─> file, in use
+//! a failure: after ten minutes, doubled after each further one ────────┘      │
+//!                                  ^───────────── the state on disk ──────────┘
 //! ```
 //! The certificate is a file that `TlsListeners` watches like the files of a `[[certificate]]`.
 //! State is kept over restarts, so that restarts do not cause more requests to the authority.
