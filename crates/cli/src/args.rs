@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use avocet_config as config;
+use avocet_config::policy::duration_arg;
 use avocet_control::access::{AccessScope, Role};
 use avocet_control::log::LogTransport;
 use avocet_load::LoadArgs;
@@ -222,12 +223,7 @@ pub(crate) struct ScopeArgs {
 #[group(multiple = false)]
 pub(crate) struct SpanArgs {
     /// Duration: a number with s, m, h, d or w, such as 90s or 2h; at most 365 days
-    #[arg(
-        long = "for",
-        value_name = "TIME",
-        default_value = "30m",
-        value_parser = avocet_config::policy::duration_arg
-    )]
+    #[arg(long = "for", value_name = "TIME", default_value = "30m", value_parser = duration_arg)]
     pub(crate) span: Duration,
     /// End the pause or grant of these clients now
     #[arg(long)]
