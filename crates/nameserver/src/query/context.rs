@@ -163,8 +163,8 @@ impl<'q> HashedQuestion<'q> {
     /// are not, so that the question must be folded.
     #[inline]
     pub(super) fn of_waiting(waiter: &'q Waiter) -> Option<Self> {
-        let question = Question::from_folded_unchecked(&waiter.question);
-        waiter.folded_hash.map(|hash| Self { question, hash })
+        let hash = waiter.folded_hash?;
+        Some(Self { question: Question::from_folded_unchecked(&waiter.question), hash })
     }
 
     /// Returns the question.

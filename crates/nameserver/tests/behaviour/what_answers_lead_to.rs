@@ -139,6 +139,7 @@ fn a_rewrite_answers_with_its_rcode() {
             ("short.example.", Rtype::A, "SERVFAIL [17 list l]"),
             ("long.example.", Rtype::A, "SERVFAIL [17 list l]"),
             ("to-long.example.", Rtype::A, "SERVFAIL [17 list l]"),
+            ("To-LONG.example.", Rtype::A, "SERVFAIL [17 list l]"),
             ("refused.example.", Rtype::A, "REFUSED [17 list l]"),
             ("other.example.", Rtype::A, "NOTIMP [17 list l]"),
         ],
