@@ -85,7 +85,8 @@ fn put_decision(span: &mut Span, decision: &Decision) {
     let validation = VALIDATIONS.get(validated as usize).copied().unwrap_or_default();
     span.put("avocet.validation", validation);
     let is_failure = matches!(stage, Stage::Failed | Stage::FailureHit | Stage::Shed);
-    if is_failure || rcode == Rcode::SERVFAIL {
+    let is_of_policy = matches!(stage, Stage::Blocked | Stage::Rewritten);
+    if is_failure || rcode == Rcode::SERVFAIL && !is_of_policy {
         // A failure without a reply has no RCODE.
         let rcode = if rcode == Rcode::NOERROR { Rcode::SERVFAIL } else { rcode };
         let reason = ede.map(Ede::meaning).unwrap_or_default();
