@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +43,7 @@ impl RunningAuthority {
     }
 
     fn looking(look: impl Fn(&Sought) -> bool + Send + 'static, faults: &[AuthorityFault]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = crate::server::tcp_listener();
         let address = listener.local_addr().unwrap();
         let mut authority = TestAuthority::new(&format!("https://{address}"), now(), look);
         authority.faults.extend(faults);
@@ -467,7 +467,7 @@ fn the_interface_shows_the_certificate_once_it_is_obtained_and_renewed() {
 #[test]
 fn the_first_attempt_is_shown_while_it_runs() {
     let (site, upstream) = (Site::new(), Upstream::start());
-    let authority = TcpListener::bind("127.0.0.1:0").unwrap();
+    let authority = crate::server::tcp_listener();
     let directory = format!("https://{}/directory", authority.local_addr().unwrap());
     configure(&site, &upstream, free_address(), &format!("directory = \"{directory}\""));
     let mut server = site.start();

@@ -424,7 +424,7 @@ fn edns_query(id: u16, (name, rtype): (&str, Rtype)) -> Vec<u8> {
 
 /// An upstream with addresses in this network. The labels of a name determine its answer.
 fn upstream(network: [u8; 4]) -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let socket = crate::server::udp_socket();
     let addr = socket.local_addr().unwrap();
     thread::spawn(move || {
         let mut buffer = [0; 4096];

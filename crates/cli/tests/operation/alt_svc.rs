@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -28,7 +28,7 @@ struct Announcing {
 
 impl Announcing {
     fn start(alt_svc: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = crate::server::tcp_listener();
         let addr = listener.local_addr().unwrap();
         let (config, alt_svc) = (http2_config(), alt_svc.to_owned());
         let answered = Arc::new(AtomicUsize::new(0));
@@ -238,7 +238,7 @@ fn http3_that_answers_without_dns_costs_no_query() {
 
 #[test]
 fn http3_that_does_not_answer_costs_no_query() {
-    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let silent = crate::server::udp_socket();
     silent.set_nonblocking(true).unwrap();
     let port = silent.local_addr().unwrap().port();
     let announcing = Announcing::start(&format!("h3=\":{port}\""));
@@ -263,7 +263,7 @@ fn http3_that_is_turned_off_is_never_tried() {
 
 /// Checks that nothing is sent to HTTP/3 at a host, with these keys of the rule.
 fn check_untried(host: &str, keys: &str) {
-    let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let other = crate::server::udp_socket();
     other.set_nonblocking(true).unwrap();
     let port = other.local_addr().unwrap().port();
     let announcing = Announcing::start(&format!("h3=\"{host}:{port}\""));

@@ -1,7 +1,7 @@
 //! Upstreams that designate encrypted servers (RFC 9462), as clients and the operator see them.
 
 use std::fs::{self, Permissions};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
@@ -35,7 +35,7 @@ struct Designating {
 
 impl Designating {
     fn start() -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = crate::server::udp_socket();
         let addr = socket.local_addr().unwrap();
         let (sender, asked) = channel();
         let records = Arc::new(Mutex::new(Records::new()));
@@ -232,7 +232,7 @@ fn upstreams_that_do_not_answer_do_not_delay_the_discovery_of_others() {
     let here = Discovering::new();
     let _other = here.serve();
     here.plain.designate(&[here.dot()]);
-    let silent: Vec<_> = (0..8).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    let silent: Vec<_> = (0..8).map(|_| crate::server::udp_socket()).collect();
     let rules = silent.iter().enumerate().map(|(number, socket)| {
         let addr = socket.local_addr().unwrap();
         format!("[[forward]]\nzone = \"z{number}\"\nupstreams = [\"{addr}\"]\n{AUTO}\n")

@@ -1,7 +1,7 @@
 //! dnstap of a running server: what a receiver gets, and what commands do with a file of it.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,7 +32,7 @@ impl Tap {
     }
 
     fn tcp() -> (Self, u16) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = crate::server::tcp_listener();
         let port = listener.local_addr().unwrap().port();
         let (sender, messages) = channel();
         thread::spawn(move || {

@@ -1,6 +1,5 @@
 //! Exit codes of commands that need no running server.
 
-use std::net::UdpSocket;
 use std::process::Command;
 
 use crate::upstream::Upstream;
@@ -18,7 +17,7 @@ fn a_query_and_a_check_say_by_their_exit_code_what_went_wrong() {
     assert_eq!(exit_code(&["query", &server, "www.example"]), Some(0), "an answer");
     assert_eq!(exit_code(&["query", &server, "www.example", "NOTYPE"]), Some(2), "no such type");
     // Nothing listens on the port of a socket that was bound and closed.
-    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = crate::server::udp_socket().local_addr().unwrap();
     assert_eq!(exit_code(&["query", &format!("@{closed}"), "www.example"]), Some(1), "no answer");
     assert_eq!(exit_code(&["check"]), Some(2), "no file to check");
 }

@@ -2,7 +2,7 @@
 //! reaches a client, in any section.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::thread;
 
 use avocet_wire::builder::{Builder, Record, Section};
@@ -126,7 +126,7 @@ const QUESTIONS: [(&str, Rtype); 13] = [
 ];
 
 fn upstream() -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let socket = crate::server::udp_socket();
     let addr = socket.local_addr().unwrap();
     thread::spawn(move || {
         let mut buffer = [0; 4096];

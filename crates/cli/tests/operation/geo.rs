@@ -2,7 +2,7 @@
 //! database.
 
 use std::fs;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -36,7 +36,7 @@ answer = "nxdomain"
 /// An upstream: names that begin with `one` have the first address, others the second, in records
 /// of all three types.
 fn upstream() -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let socket = crate::server::udp_socket();
     let addr = socket.local_addr().unwrap();
     thread::spawn(move || {
         let mut buffer = [0; 4096];

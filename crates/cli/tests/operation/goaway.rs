@@ -2,7 +2,7 @@
 //! number of requests.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -36,7 +36,7 @@ struct EndingState {
 
 impl Ending {
     fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = crate::server::tcp_listener();
         let addr = listener.local_addr().unwrap();
         let state = Arc::<EndingState>::default();
         let (shared, config) = (state.clone(), http2_config());

@@ -4,7 +4,7 @@
 //! `AVOCET_LONG_TESTS=1` adds those that take a minute or more.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,7 +45,7 @@ struct Web {
 
 impl Web {
     fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = crate::server::tcp_listener();
         let port = listener.local_addr().unwrap().port();
         let act: Arc<Mutex<Act>> = Arc::new(Mutex::new(text(names(GOOD))));
         let acts = act.clone();

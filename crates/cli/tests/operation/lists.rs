@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ struct Web {
 
 impl Web {
     fn start(text: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = crate::server::tcp_listener();
         let port = listener.local_addr().unwrap().port();
         let text = Arc::new(Mutex::new(Some(text.to_owned())));
         let whole = Arc::new(AtomicU32::new(0));
@@ -139,7 +139,7 @@ fn a_url_is_fetched_by_a_name_that_the_server_resolves_and_acts_on_the_next_quer
 /// Starts a web server that begins a text for each client and does not end it. Returns its port and
 /// its connections.
 fn endless() -> (u16, Arc<Mutex<Vec<TcpStream>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = crate::server::tcp_listener();
     let port = listener.local_addr().unwrap().port();
     let all = Arc::<Mutex<Vec<TcpStream>>>::default();
     let kept = Arc::clone(&all);

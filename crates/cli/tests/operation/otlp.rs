@@ -89,7 +89,7 @@ fn check_resolved(site: &Site, upstream: &Upstream, request: &Request) {
 #[test]
 fn a_query_is_a_trace_of_its_decision_and_of_its_queries_to_servers() {
     let (site, upstream, collector) = (Site::new(), Upstream::start(), TestCollector::start());
-    let (silent, dead) = (UdpSocket::bind("127.0.0.1:0").unwrap(), free_address());
+    let (silent, dead) = (crate::server::udp_socket(), free_address());
     let list = site.directory.join("ads.txt");
     fs::write(&list, "||ads.example^\n").unwrap();
     let rest = format!(

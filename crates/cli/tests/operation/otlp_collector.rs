@@ -64,7 +64,7 @@ pub(crate) const TAKEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
 impl TestCollector {
     pub(crate) fn start() -> Self {
-        Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), None)
+        Self::on(crate::server::tcp_listener(), None)
     }
 
     /// Serves at an address that was free.
@@ -73,7 +73,7 @@ impl TestCollector {
     }
 
     pub(crate) fn with_tls(config: Arc<ServerConfig>) -> Self {
-        Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), Some(config))
+        Self::on(crate::server::tcp_listener(), Some(config))
     }
 
     fn on(listener: TcpListener, tls: Option<Arc<ServerConfig>>) -> Self {

@@ -1,7 +1,7 @@
 //! Transfers between this server and Knot DNS, NSD and BIND, in both directions, signed. Skipped
 //! for each program that is missing.
 
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -228,7 +228,7 @@ impl Peer {
 
     /// Waits until the server has addresses of a name.
     pub(crate) fn wait_for(&self, name: &str) {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = crate::server::udp_socket();
         socket.connect(self.addr).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
         let until = Instant::now() + PATIENCE;

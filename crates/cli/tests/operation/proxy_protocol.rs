@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -42,7 +42,7 @@ struct Recorder {
 impl Recorder {
     fn start() -> Self {
         let (sender, seen) = channel();
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = crate::server::udp_socket();
         let udp = socket.local_addr().unwrap();
         let datagrams = sender.clone();
         thread::spawn(move || {
@@ -67,7 +67,7 @@ impl Recorder {
 
 /// Accepts connections, each of which may begin with a header.
 fn streams(transport: &'static str, sender: &Sender<Seen>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = crate::server::tcp_listener();
     let addr = listener.local_addr().unwrap();
     let sender = sender.clone();
     thread::spawn(move || {
@@ -242,7 +242,7 @@ fn each_client_is_named_and_gets_its_own_answer_over_each_transport() {
 
 /// Passes connections on to another server, without their header.
 fn relay(to: SocketAddr) -> (SocketAddr, Receiver<Option<SocketAddr>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = crate::server::tcp_listener();
     let addr = listener.local_addr().unwrap();
     let (sender, named) = channel();
     thread::spawn(move || {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -40,7 +40,7 @@ struct SourceState {
 
 impl Source {
     fn start(tls: Option<Arc<ServerConfig>>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = crate::server::tcp_listener();
         let addr = listener.local_addr().unwrap();
         let state = SourceState { head: String::new(), text: String::new(), asked: Vec::new() };
         let source = Self { addr, state: Arc::new(Mutex::new(state)) };
@@ -285,7 +285,7 @@ fn credentials_go_to_the_source_alone() {
 
 #[test]
 fn a_source_that_stalls_delays_no_query() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = crate::server::tcp_listener();
     let source = Source { addr: listener.local_addr().unwrap(), ..Source::start(None) };
     let (site, server, _upstream) = start(&source, "");
     let _stalled = listener.accept().unwrap();

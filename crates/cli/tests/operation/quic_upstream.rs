@@ -1,7 +1,7 @@
 //! Upstreams over QUIC and HTTP/3: one server forwards to another.
 
 use std::fs;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 
 use crate::server::{PATIENCE, Server, Site, ask, free_address, query, udp_client};
 use crate::upstream::{ADDRESS, Upstream};
@@ -218,7 +218,7 @@ fn a_wrong_path_is_told() {
 fn what_is_not_there_is_told_and_never_replaced_by_plain_dns() {
     let plain = Upstream::start();
     for scheme in ["quic", "h3"] {
-        let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let silent = crate::server::udp_socket();
         silent.set_nonblocking(true).unwrap();
         let site = Site::new();
         let upstreams = format!("\"{scheme}://{}\"", silent.local_addr().unwrap());

@@ -338,7 +338,7 @@ pub(crate) fn ask_over_tcp(dns: SocketAddr, name: &str) -> (Vec<u8>, u32) {
 }
 
 pub(crate) fn udp_client() -> UdpSocket {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let socket = udp_socket();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
@@ -379,16 +379,41 @@ fn apart_from_ephemeral_ports(text: &str) -> String {
     }
 }
 
+/// The addresses of [`free_address`]. Their servers may start later, and the system does not know.
+static GIVEN: Mutex<BTreeSet<SocketAddr>> = Mutex::new(BTreeSet::new());
+
 /// An address with a free port for UDP and TCP. The system chooses it, and no two calls return the
 /// same.
 pub(crate) fn free_address() -> SocketAddr {
-    static GIVEN: Mutex<BTreeSet<SocketAddr>> = Mutex::new(BTreeSet::new());
     loop {
-        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let udp = udp_socket();
         let addr = udp.local_addr().unwrap();
         if TcpListener::bind(addr).is_ok() && GIVEN.lock().unwrap().insert(addr) {
             return addr;
         }
+    }
+}
+
+/// A UDP socket at a port that the system chooses, which is not that of a server.
+pub(crate) fn udp_socket() -> UdpSocket {
+    ungiven(|| UdpSocket::bind("127.0.0.1:0").unwrap(), |socket| socket.local_addr().unwrap())
+}
+
+/// A TCP listener at a port that the system chooses, which is not that of a server.
+pub(crate) fn tcp_listener() -> TcpListener {
+    ungiven(|| TcpListener::bind("127.0.0.1:0").unwrap(), |socket| socket.local_addr().unwrap())
+}
+
+/// A socket whose address was not returned by [`free_address`].
+fn ungiven<T>(bind: impl Fn() -> T, address: impl Fn(&T) -> SocketAddr) -> T {
+    // The sockets with other addresses stay open until the end, so that each attempt gets another.
+    let mut others = Vec::new();
+    loop {
+        let socket = bind();
+        if !GIVEN.lock().unwrap().contains(&address(&socket)) {
+            return socket;
+        }
+        others.push(socket);
     }
 }
 

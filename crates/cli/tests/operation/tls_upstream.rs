@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -60,7 +60,7 @@ struct UpstreamState {
 
 impl TlsUpstream {
     fn start(manner: Manner, certificate: [&str; 2]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = crate::server::tcp_listener();
         let addr = listener.local_addr().unwrap();
         let config = server_config(certificate);
         let state = UpstreamState { manner, config, open: Vec::new(), accepted: 0 };

@@ -389,7 +389,7 @@ fn answers(records: &[(u8, &[u8])]) -> Vec<u8> {
 
 #[test]
 fn a_transfer_that_is_cut_at_any_message_changes_nothing() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = crate::server::tcp_listener();
     let (upstream, site) = (Upstream::start(), Site::new());
     let zone = format!(
         "[[zone]]\nname = \"corp.example\"\nprimaries = [\"{}\"]\n",
@@ -430,7 +430,7 @@ fn a_transfer_that_is_cut_at_any_message_changes_nothing() {
 
 #[test]
 fn a_transfer_with_malformed_data_leaves_the_copy_in_force_also_after_a_restart() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = crate::server::tcp_listener();
     let (upstream, site) = (Upstream::start(), Site::new());
     let zone = format!(
         "[[zone]]\nname = \"corp.example\"\nprimaries = [\"{}\"]\n",
@@ -553,7 +553,7 @@ fn answer_connections(listener: &TcpListener, replies: &[Vec<Vec<u8>>]) {
 
 #[test]
 fn received_changes_that_do_not_fit_or_are_cut_change_nothing_before_a_whole_transfer() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = crate::server::tcp_listener();
     let (upstream, site) = (Upstream::start(), Site::new());
     let zone = format!(
         "[[zone]]\nname = \"corp.example\"\nprimaries = [\"{}\"]\n",
@@ -623,7 +623,7 @@ fn take_notify(socket: &UdpSocket, rcode: Option<u8>) -> u32 {
 
 #[test]
 fn notify_is_repeated_until_it_is_acknowledged() {
-    let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let other = crate::server::udp_socket();
     let (upstream, site) = (Upstream::start(), Site::new());
     let file = site.directory.join("corp.zone");
     fs::write(&file, small_zone(1, "4w")).unwrap();

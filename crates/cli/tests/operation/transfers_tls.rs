@@ -148,7 +148,7 @@ enum Manner {
 /// Starts a primary with a certificate that accepts all connections, and ends each after the
 /// handshake.
 fn faulty(certificate: [&str; 2], manner: Manner) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = crate::server::tcp_listener();
     let addr = listener.local_addr().unwrap();
     let version = match manner {
         Manner::Speaks(version, _) => version,
@@ -267,7 +267,7 @@ fn cut_transfer(
 
 #[test]
 fn a_transfer_over_tls_that_is_cut_at_any_message_changes_nothing() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = crate::server::tcp_listener();
     let addr = listener.local_addr().unwrap();
     let config = Arc::new(server_config(NAMED, &TLS13));
     let (site, _upstream) =

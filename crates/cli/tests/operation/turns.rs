@@ -133,7 +133,7 @@ fn answer_together(socket: &UdpSocket, questions: usize) {
 
 #[test]
 fn datagrams_do_not_wait_for_expensive_answers_of_upstreams() {
-    let upstream = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let upstream = crate::server::udp_socket();
     upstream.set_read_timeout(Some(PATIENCE)).unwrap();
     let (site, server) = with_hostile_list(upstream.local_addr().unwrap());
     let client = udp_client();

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -223,7 +223,7 @@ fn updates_without_key_or_right_are_refused_counted_and_harmless() {
     let mut unsigned = adding("a", 1);
     unsigned.truncate(12 + 18 + 2 + 10 + 2 + 3);
     (unsigned[10], unsigned[11]) = (0, 0);
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let socket = crate::server::udp_socket();
     let mut reply = [0; 512];
     for _ in 0..500 {
         socket.send_to(&unsigned, zone.site.dns).unwrap();
@@ -245,7 +245,7 @@ fn an_acknowledged_update_survives_kills() {
     let mut acknowledged = Vec::new();
     let mut number = 0;
     for round in 0..rounds {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = crate::server::udp_socket();
         socket.connect(zone.site.dns).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         // Some are in flight when the server is killed.
@@ -312,7 +312,7 @@ fn a_full_disk_refuses_updates_and_changes_nothing() {
     let _ = fs::remove_dir_all(&directory);
     fs::write(&directory, "").unwrap();
     let before = zone.records();
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let socket = crate::server::udp_socket();
     socket.send_to(&adding("k", 1), zone.site.dns).unwrap();
     let mut reply = [0; 512];
     socket.recv(&mut reply).unwrap();

@@ -25,7 +25,7 @@ impl Upstream {
 
     /// Starts an upstream that answers with this address.
     pub(crate) fn answering(address: [u8; 4]) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = crate::server::udp_socket();
         let addr = socket.local_addr().unwrap();
         let (sender, questions) = channel();
         let gate = Arc::new(Mutex::new(()));

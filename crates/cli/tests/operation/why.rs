@@ -1,6 +1,6 @@
 //! `avocet why` and `avocet query +trace` with a running server.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::thread;
 
 use serde_json::Value;
@@ -174,7 +174,7 @@ fn why_says_which_lines_would_decide_without_a_rule_or_a_pause() {
 #[test]
 fn why_shows_the_steps_of_a_failure() {
     let site = Site::new();
-    let refusing = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let refusing = crate::server::udp_socket();
     let addr = refusing.local_addr().unwrap();
     thread::spawn(move || {
         let mut buffer = [0; 512];
@@ -276,7 +276,7 @@ fn why_shows_the_trigger_if_the_answer_is_cached_for_validating_clients_only() {
 
 /// Answers each query with an alias to `ads.example` and its address, which expire in a second.
 fn cloaking_upstream() -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let socket = crate::server::udp_socket();
     let addr = socket.local_addr().unwrap();
     thread::spawn(move || {
         let mut buffer = [0; 512];

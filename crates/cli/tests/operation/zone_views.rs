@@ -283,7 +283,7 @@ fn an_update_changes_signs_and_announces_the_zone_that_its_client_sees() {
     if !is_here("nsupdate") {
         return;
     }
-    let notified = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let notified = crate::server::udp_socket();
     notified.set_read_timeout(Some(PATIENCE)).unwrap();
     let secret = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
     let file = std::env::temp_dir().join(format!("avocet-view-key-{}", std::process::id()));
