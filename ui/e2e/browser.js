@@ -169,6 +169,12 @@ export class Visitor {
     const isThere = await this.page.evaluate(() => 'axe' in globalThis);
     if (!isThere) await this.page.evaluate(await readFile(AXE, 'utf8'));
     const found = await this.page.evaluate(async (only) => {
+      // Colours that are still changing, for example after another look was chosen, have no
+      // contrast to judge.
+      for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
+      const isFinite = ({ effect }) => Number.isFinite(effect?.getComputedTiming().endTime);
+      const ending = document.getAnimations().filter(isFinite);
+      await Promise.allSettled(ending.map(({ finished }) => finished));
       const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
       const { violations } = await globalThis.axe.run(document, {
         runOnly: only ? { type: 'rule', values: only } : tags,
