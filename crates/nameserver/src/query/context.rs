@@ -352,7 +352,7 @@ impl<'q> Query<'q> {
         let (subnet, waiter) = match self.arrival {
             Arrival::New { view, client } => {
                 let is_folded = view.question() == self.key.question().octets();
-                // Written in place: a move would copy it once more.
+                // `Box::new` would first make the value on the stack, and copy it by a call.
                 let waiter = Box::write(
                     Box::new_uninit(),
                     Waiter {

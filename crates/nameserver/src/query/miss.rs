@@ -95,7 +95,8 @@ pub struct Waiter {
     pub asked: Asked,
     /// The question as sent.
     pub question: Octets,
-    /// Keyed hash of the question, if all letters of QNAME are in lower case.
+    /// Keyed hash of the question. `None` if QNAME has an upper-case letter, so that the question
+    /// must be folded first, and for an update, which is not looked up.
     pub folded_hash: Option<u64>,
     /// Number of octets of the query.
     pub octets: u16,
@@ -186,8 +187,8 @@ pub struct Miss {
     pub subnet: Option<Box<[u8]>>,
     /// Whether the caches have expired data for an answer, in case resolution is slow.
     pub stale_available: bool,
-    /// The client that waits; `None` for a prefetch. It is large and passes through many hands, so
-    /// that it is moved as a pointer.
+    /// The client that waits; `None` for a prefetch. It has hundreds of octets and is moved several
+    /// times, so only a pointer to it is moved.
     pub waiter: Option<Box<Waiter>>,
 }
 

@@ -184,6 +184,7 @@ impl Resolution {
                     stage: Obtained::stage_of(resolved.rcode, resolved.ede),
                     upstream: resolved.source.map(|source| source.upstream),
                 };
+                // After a prefetch, no client waits.
                 if waiters.is_empty() {
                     let cx = self.query_context(turn.time);
                     contained(self.metrics(), || query::share(&cx, asked, obtained, waiters));
@@ -193,6 +194,7 @@ impl Resolution {
                 let end = WaitEnd { rtt_ms, trace: actions.trace_of(place) };
                 let (mut shared, mut given) = (None, Given::default());
                 return self.end_waits((waiters, answered), end, turn, |cx, waiter, output| {
+                    // Done for the first client, so that a panic ends only that query.
                     let obtained =
                         shared.get_or_insert_with(|| query::share(cx, asked, obtained, waiters));
                     query::resume(cx, waiter, (Some(obtained), &mut given), output)

@@ -342,7 +342,9 @@ impl Resolution {
         *place.lock().unwrap_or_else(PoisonError::into_inner) = report;
     }
 
-    /// Returns when a timer of the resolver is due, in milliseconds on the monotonic clock.
+    /// Returns when a timer of the resolver or of a QUIC connection is due, in milliseconds on the
+    /// monotonic clock. Keeps the former for [`Resolution::end_turn`], because finding it takes a
+    /// search.
     pub(crate) fn next_deadline(&mut self) -> Option<u64> {
         let timer_ms = self.resolver.next_deadline();
         self.timer_due_ms = timer_ms.unwrap_or(u64::MAX);

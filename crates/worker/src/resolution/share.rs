@@ -60,7 +60,8 @@ impl Shares {
             IpAddr::V4(ip) => {
                 let [a, b, c, host] = ip.octets();
                 let network = self.key.hash(&[a, b, c], 3);
-                // The clients of one network have neighbouring counters.
+                // One hash for both: the clients of a network have neighbouring counters, at a
+                // place that other bits of the hash determine.
                 (network.rotate_right(32).wrapping_add(u64::from(host)), network)
             }
             IpAddr::V6(ip) => (self.key.hash(&ip.octets(), 6), self.key.hash(&ip.octets()[..7], 5)),
