@@ -48,18 +48,14 @@ pub(super) fn built_in() -> Vec<RootServer> {
 ///
 /// # Errors
 ///
-/// The fault in the file with its line, or that the file has no server with an address.
+/// The fault in the file with its line.
 pub(super) fn from_file(path: &Path) -> Result<Vec<RootServer>, SettingError> {
     let text = named_file::read(path)?;
-    let servers = from_zone(&text).map_err(|(line, fault)| SettingError::RootHints {
+    from_zone(&text).map_err(|(line, fault)| SettingError::RootHints {
         path: path.to_owned(),
         line,
         source: Box::new(fault),
-    })?;
-    if servers.is_empty() {
-        return Err(SettingError::NoRootServers(path.to_owned()));
-    }
-    Ok(servers)
+    })
 }
 
 fn from_zone(text: &str) -> Result<Vec<RootServer>, (usize, HintFault)> {
@@ -128,18 +124,6 @@ mod tests {
         assert_eq!(servers.len(), 2);
         assert_eq!(&*servers[0].name, b"\x01a\x04root\x04test\x00");
         assert_eq!(servers[0].addresses.len(), 2);
-    }
-
-    #[test]
-    fn a_file_without_a_server_that_has_an_address_is_refused() {
-        for (number, text) in ["", "; nobody\n", ". NS a.root.test.\n"].iter().enumerate() {
-            let path =
-                std::env::temp_dir().join(format!("avocet-hints-{}-{number}", std::process::id()));
-            std::fs::write(&path, text).unwrap();
-            let error = from_file(&path).unwrap_err().to_string();
-            std::fs::remove_file(&path).unwrap();
-            assert!(error.starts_with(&format!("{} has no server", path.display())), "{error}");
-        }
     }
 
     #[test]

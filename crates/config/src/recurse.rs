@@ -15,10 +15,10 @@ use toml::Spanned;
 
 use super::check::Check;
 use super::error::SettingError;
-use super::name::{Name, shown};
+use super::name::{Name, ROOT, shown};
 use super::setting::{FromText, List, Raw, Text, Value};
 use super::spec::{DnssecSpec, ResolverSpec, StubSpec};
-use super::{DnssecConfig, ResolverConfig, hints};
+use super::{DnssecConfig, ForwardConfig, ResolverConfig, hints};
 
 /// Maximum number of servers of a stub zone.
 const MAX_SERVERS: usize = 32;
@@ -130,14 +130,40 @@ impl DnssecConfig {
     }
 }
 
+/// Whether the root servers are queried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum RootUse {
+    Queried,
+    /// A rule or a stub zone names the servers for all names.
+    Replaced,
+}
+
+impl RootUse {
+    fn by(forwards: &[ForwardConfig], stubs: &[StubZone]) -> Self {
+        let mut zones =
+            forwards.iter().map(|rule| &rule.zone).chain(stubs.iter().map(|stub| &stub.zone));
+        let covers_all = zones.any(|zone| **zone == *ROOT);
+        // Names of an exception are resolved by recursion.
+        let has_exception = forwards.iter().any(|rule| rule.exception);
+        if covers_all && !has_exception { Self::Replaced } else { Self::Queried }
+    }
+}
+
 /// Checks `[resolver]`.
-pub(super) fn resolver(spec: ResolverSpec, mode: Mode, check: &mut Check) -> ResolverConfig {
+pub(super) fn resolver(
+    spec: ResolverSpec,
+    mode: Mode,
+    (forwards, stubs): (&[ForwardConfig], &[StubZone]),
+    check: &mut Check,
+) -> ResolverConfig {
     let span = spec.root_hints.span();
     let root_hints = check.optional_path(spec.root_hints);
-    let hints = root_servers(root_hints.as_deref()).unwrap_or_else(|message| {
-        check.fault(span.unwrap_or_default(), message);
-        Vec::new()
-    });
+    let hints = root_servers(root_hints.as_deref(), RootUse::by(forwards, stubs)).unwrap_or_else(
+        |message| {
+            check.fault(span.unwrap_or_default(), message);
+            Vec::new()
+        },
+    );
     let primaries = spec.local_root_primaries.span();
     let local_root_primaries: Vec<SocketAddr> = match check.take(spec.local_root_primaries) {
         Some(List(servers)) => servers.into_iter().map(|server| server.into_inner().0.0).collect(),
@@ -184,8 +210,15 @@ pub(super) fn resolver(spec: ResolverSpec, mode: Mode, check: &mut Check) -> Res
     }
 }
 
-fn root_servers(path: Option<&Path>) -> Result<Vec<RootServer>, SettingError> {
-    path.map_or_else(|| Ok(hints::built_in()), hints::from_file)
+/// Returns the root servers of a file, or the built-in ones. A file without a server is refused,
+/// unless no root server is queried.
+fn root_servers(path: Option<&Path>, roots: RootUse) -> Result<Vec<RootServer>, SettingError> {
+    let Some(path) = path else { return Ok(hints::built_in()) };
+    let servers = hints::from_file(path)?;
+    if servers.is_empty() && roots == RootUse::Queried {
+        return Err(SettingError::NoRootServers(path.to_owned()));
+    }
+    Ok(servers)
 }
 
 /// Checks each `[[stub]]`.

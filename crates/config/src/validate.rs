@@ -95,7 +95,7 @@ pub(super) fn validate(parsed: Parsed, directory: &Path) -> (NamedFiles, Validat
         acme,
         home_ca,
         avoid_ports: ports::avoid_ports(mem::take(&mut resolver.avoid_ports), &mut check),
-        resolver: recurse::resolver(resolver, mode, &mut check),
+        resolver: recurse::resolver(resolver, mode, (&forwards, &stubs), &mut check),
         stubs,
         dnssec: recurse::dnssec(spec.dnssec, &mut check),
         dns64,

@@ -299,6 +299,30 @@ fn each_error_names_its_place_in_the_other_tables() {
 }
 
 #[test]
+fn a_file_of_root_servers_has_a_server_unless_others_answer_for_the_root() {
+    let forward = "[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.9\"]\n";
+    let stub = "[[stub]]\nzone = \".\"\nservers = [\"192.0.2.9\"]\n";
+    let exception = "[[forward]]\nzone = \"!x.example\"\n";
+    for (number, hints) in ["", "; nobody\n", ". NS a.root.test.\n"].iter().enumerate() {
+        let name = format!("avocet-hints-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, hints).unwrap();
+        let resolver =
+            format!("[resolver]\nmode = \"recurse\"\nroot-hints = \"{}\"\n", path.display());
+        let text = |tables: &[&str]| [&[&resolver[..]], tables].concat().concat();
+        for tables in [&[][..], &[forward, exception], &[exception]] {
+            let error = errors_alone(&text(tables));
+            let expected = format!("{} has no server", path.display());
+            assert!(error.contains(&expected), "{tables:?}: {error}");
+        }
+        for tables in [[forward], [stub]] {
+            assert_eq!(read_with(&text(&tables), &[]).unwrap().resolver.hints, []);
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
 fn ports_to_avoid_are_typed_and_leave_enough() {
     let expected = "expected \"registered\", a port from 1 to 65535 such as 27015, or a range such \
                     as \"10000-20000\", found";
