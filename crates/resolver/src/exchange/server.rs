@@ -5,6 +5,7 @@
 //! reports. The number of other servers, which come from delegations, is limited. Servers that were
 //! not used recently are forgotten.
 
+use avocet_wire::hash::DrawnHashKey;
 use avocet_wire::{FoldedName, SharedName};
 use std::collections::HashMap;
 
@@ -360,7 +361,7 @@ impl Zones {
 #[derive(Debug)]
 pub(crate) struct Servers {
     all: Vec<Server>,
-    by_endpoint: HashMap<Endpoint, EndpointId>,
+    by_endpoint: HashMap<Endpoint, EndpointId, DrawnHashKey>,
     /// The free identifiers.
     vacant: Vec<EndpointId>,
     pinned: usize,
@@ -376,7 +377,7 @@ impl Servers {
     pub(crate) fn new(cookie_secret: [u8; 16], pool_size: usize) -> Self {
         Self {
             all: Vec::new(),
-            by_endpoint: HashMap::new(),
+            by_endpoint: HashMap::default(),
             vacant: Vec::new(),
             pinned: 0,
             hand: 0,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use avocet_wire::Rtype;
+use avocet_wire::hash::DrawnHashKey;
 
 use super::fetch::{Fetched, Inquiry};
 use super::load::ClientPlace;
@@ -45,7 +46,7 @@ pub(crate) struct Fetches {
     all: Vec<Option<Fetch>>,
     free: Vec<u32>,
     /// The indices of the fetches in flight, by name and type.
-    index: HashMap<(Name, Rtype), Vec<u32>>,
+    index: HashMap<(Name, Rtype), Vec<u32>, DrawnHashKey>,
 }
 
 impl Fetches {

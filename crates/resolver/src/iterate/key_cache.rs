@@ -1,6 +1,7 @@
 //! Cached ends of chains of trust: the keys of zones, or the reasons why zones have none.
 
 use avocet_wire::FoldedName;
+use avocet_wire::hash::DrawnHashKey;
 use std::collections::{HashMap, VecDeque};
 
 use super::rrset::Name;
@@ -12,7 +13,7 @@ const MAX_ZONES: usize = 8_192;
 /// The cached keys of zones, or the reasons why zones have none, by zone.
 #[derive(Debug, Default)]
 pub(crate) struct KeyCache {
-    zones: HashMap<Name, Kept>,
+    zones: HashMap<Name, Kept, DrawnHashKey>,
     /// The zones, in the order in which they are considered for eviction.
     order: VecDeque<Name>,
 }
@@ -30,6 +31,12 @@ impl KeyCache {
         let kept = self.zones.get_mut(zone.wire()).filter(|kept| now_ms < kept.until_ms)?;
         kept.used = true;
         Some(kept.chain.clone())
+    }
+
+    /// Returns the entry of the nearest zone at or above a name that has one, with the length of
+    /// the zone's name.
+    pub(crate) fn nearest(&mut self, name: FoldedName<'_>, now_ms: u64) -> Option<(usize, Chain)> {
+        name.ancestors().find_map(|zone| Some((zone.len(), self.get(zone, now_ms)?)))
     }
 
     pub(crate) fn insert(&mut self, zone: Name, chain: Chain, until_ms: u64) {

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use avocet_wire::FoldedName;
-use avocet_wire::hash::HashKey;
+use avocet_wire::hash::{DrawnHashKey, HashKey};
 
 use super::rrset::Name;
 
@@ -117,7 +117,7 @@ pub(crate) enum Excess {
 
 /// The load of zones and clients; see the module.
 pub(crate) struct Loads {
-    zones: HashMap<Name, ZoneLoad>,
+    zones: HashMap<Name, ZoneLoad, DrawnHashKey>,
     /// The number of counted zones at which idle zones are removed next: twice the number that
     /// remained after the last removal.
     sweep_at: usize,
@@ -131,7 +131,7 @@ impl Loads {
     /// Creates empty counts. `key` is the hash key that determines which clients share a slot.
     pub(crate) fn new(key: HashKey) -> Self {
         let clients = vec![Recent::default(); CLIENT_PLACES].into();
-        let (zones, all) = (HashMap::new(), Recent::default());
+        let (zones, all) = (HashMap::default(), Recent::default());
         Self { zones, sweep_at: MAX_ZONES, clients, key, all, busy_percent: 0 }
     }
 

@@ -25,6 +25,7 @@ use avocet_io::upstream::UpstreamSocket;
 use avocet_io::uring::{BATCH, SyscallBatch};
 use avocet_resolver::{Endpoint, EndpointId, HeaderPlace, SocketFault, SocketId, SocketSlot};
 use avocet_session::frame::ReadBuffer;
+use avocet_wire::hash::DrawnHashKey;
 use chacha20::rand_core::Rng;
 
 use super::connection::{Connection, ConnectionKind, Opener, fault_of};
@@ -90,7 +91,7 @@ pub(super) struct Endpoints {
     /// The kept sockets and connection of each server, indexed by [`EndpointId`].
     kept: Vec<Option<KeptSockets>>,
     /// The sockets and connections for single queries, by their number.
-    singles: HashMap<u32, (EndpointId, SingleSocket)>,
+    singles: HashMap<u32, (EndpointId, SingleSocket), DrawnHashKey>,
     pool_size: u16,
     budget: usize,
     ports: Arc<SourcePorts>,
@@ -119,7 +120,7 @@ impl Endpoints {
     ) -> Self {
         Self {
             kept: Vec::new(),
-            singles: HashMap::new(),
+            singles: HashMap::default(),
             pool_size: pool_size as u16,
             budget,
             ports,
@@ -536,7 +537,7 @@ impl Endpoints {
 #[inline]
 fn find<'s>(
     kept: &'s [Option<KeptSockets>],
-    singles: &'s HashMap<u32, (EndpointId, SingleSocket)>,
+    singles: &'s HashMap<u32, (EndpointId, SingleSocket), DrawnHashKey>,
     id: SocketId,
 ) -> Option<&'s UpstreamSocket> {
     match id.slot {
@@ -554,7 +555,7 @@ fn find<'s>(
 /// Returns the connection with this identifier, if it is open.
 fn find_stream<'s>(
     kept: &'s mut [Option<KeptSockets>],
-    singles: &'s mut HashMap<u32, (EndpointId, SingleSocket)>,
+    singles: &'s mut HashMap<u32, (EndpointId, SingleSocket), DrawnHashKey>,
     id: SocketId,
 ) -> Option<&'s mut Connection> {
     match id.slot.single() {

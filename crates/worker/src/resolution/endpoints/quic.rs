@@ -13,6 +13,7 @@ use std::collections::HashMap;
 
 use avocet_io::poll::Poller;
 use avocet_resolver::{EndpointId, SocketFault, SocketId, SocketSlot};
+use avocet_wire::hash::DrawnHashKey;
 use chacha20::rand_core::Rng;
 
 use super::super::connection::{Connection, Opener};
@@ -158,7 +159,7 @@ fn candidate(kept: &mut [Option<KeptSockets>], id: SocketId) -> Option<&mut Conn
 /// Returns the QUIC connection with this identifier: the connection of a server, or its candidate.
 fn find_quic<'s>(
     kept: &'s mut [Option<KeptSockets>],
-    singles: &'s mut HashMap<u32, (EndpointId, SingleSocket)>,
+    singles: &'s mut HashMap<u32, (EndpointId, SingleSocket), DrawnHashKey>,
     id: SocketId,
 ) -> Option<FoundQuic<'s>> {
     if candidate(kept, id).is_some() {
