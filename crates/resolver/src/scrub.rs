@@ -76,8 +76,10 @@ impl Belief {
         match self {
             Self::Rule(route) => self.is_of_a_set(asked) || asked.plan.forwards(name, route),
             Self::Name(_) => false,
-            // The DS records of an alias's target may belong to the parent zone.
-            Self::Zone(_) if asked.qtype == Rtype::DS => false,
+            // The DS records of the apex belong to the parent zone. A denial from a zone that
+            // begins at an alias's target is not used, because it does not verify as one of the
+            // parent.
+            Self::Zone(len) if asked.qtype == Rtype::DS && name.len() <= usize::from(len) => false,
             Self::Zone(len) => {
                 let nearest = asked.plan.configured(name).map_or(0, Configured::apex_len);
                 nearest <= len && name::is_under(&name, &self.apex(asked))
@@ -279,6 +281,7 @@ impl<'a> Scrubber<'a> {
     fn negative(&mut self, rcode: Rcode) -> Result<Verdict, Verdict> {
         let apex_len = self.asked.belief.apex_len();
         let mut authority = self.reply.section(RecordSection::Authority);
+        let is_target = self.end.view() != self.asked.qname;
         let soa = authority.clone().find(|record| {
             record.rtype == Rtype::SOA
                 && record.owner.len() >= apex_len
@@ -292,12 +295,10 @@ impl<'a> Scrubber<'a> {
             };
             let is_referral = authority.any(|record| record.rtype == Rtype::NS && !is_own(&record));
             return match rcode {
-                Rcode::NOERROR if self.end.view() != self.asked.qname => Ok(Verdict::GoOn),
+                Rcode::NOERROR if is_target => Ok(Verdict::GoOn),
                 // The reply has no data from the zone of the alias's target, so the target must be
                 // resolved.
-                _ if self.end.view() != self.asked.qname
-                    && !matches!(self.asked.belief, Belief::Rule(_)) =>
-                {
+                _ if is_target && !matches!(self.asked.belief, Belief::Rule(_)) => {
                     Ok(Verdict::GoOn)
                 }
                 Rcode::NOERROR if is_referral && self.asked.qtype != Rtype::DS => {

@@ -319,6 +319,45 @@ fn what_stands_behind_an_alias_and_does_not_verify_is_asked_for() {
     }
 }
 
+/// The server of example. also serves the zone child.example., and denies DS records at its apex
+/// from the side of this zone.
+#[test]
+fn a_denial_of_ds_records_behind_an_alias_is_used_unless_it_comes_from_the_child() {
+    let setup = Setup::new();
+    let (example, child) = (&setup.example, Zone::new("child.example."));
+    let soa = |zone: &str| format!("{zone} 300 SOA ns.example. host.example. 1 2 3 4 300");
+    let to_www = lines(&[
+        example.sign("an", "alias.example. 300 CNAME www.example."),
+        example.sign("au", &soa("example.")),
+        example.sign("au", "www.example. 300 NSEC x.example. A RRSIG NSEC"),
+    ]);
+    let to_child = lines(&[
+        example.sign("an", "other.example. 300 CNAME child.example."),
+        child.sign("au", &soa("child.example.")),
+        child.sign("au", "child.example. 300 NSEC a.child.example. NS SOA RRSIG NSEC DNSKEY"),
+    ]);
+    let keys = lines(&[example.sign("an", &example.dnskey())]);
+    let ds = lines(&[example.sign("an", &child.ds())]);
+    let answers: &[(&str, &[String])] = &[
+        ("example. DNSKEY", &keys),
+        ("www.example. A", &setup.www),
+        ("alias.example. DS", &to_www),
+        ("other.example. DS", &to_child),
+        ("child.example. DS", &ds),
+    ];
+    let mut world = setup.world(|_| {});
+    world.serve(2, served("example.", answers));
+    world.resolve("www.example. A");
+    world.take_sent();
+    let answer = world.resolve("alias.example. DS");
+    assert_eq!((answer.rcode, answer.authentic), (Rcode::NOERROR, true));
+    assert_eq!(world.take_sent(), ["2: alias.example. DS"]);
+    let answer = world.resolve("other.example. DS");
+    assert_eq!((answer.rcode, answer.authentic), (Rcode::NOERROR, true));
+    assert!(answer.records.contains(&format!("answer {}", child.ds())), "{:?}", answer.records);
+    assert!(world.take_sent().contains(&"2: child.example. DS".to_owned()));
+}
+
 #[test]
 fn one_proof_serves_an_expanded_alias_and_the_denial_behind_it() {
     let setup = Setup::new();

@@ -50,6 +50,34 @@ fn an_alias_that_was_asked_for_exists_whatever_becomes_of_its_target() {
     assert_eq!(world.resolve("gone.test. CNAME").rcode, Rcode::NXDOMAIN);
 }
 
+/// The servers of a zone send the end of a chain of aliases with the aliases.
+#[test]
+fn ds_records_behind_aliases_are_taken_from_the_same_reply_unless_another_zone_has_them() {
+    let mut world = world();
+    let ds = |owner: &str| format!("{owner} 60 DS 1 13 2 {}", "AB".repeat(32));
+    let of_c = ds("an c.example.");
+    let chain = ["an a.example. 60 CNAME b.example.", "an b.example. 60 CNAME c.example.", &of_c];
+    let to_apex: &[&str] = &["an g.example. 60 CNAME example.", &ds("an example.")];
+    world.serve(
+        2,
+        authority("example.", &[("a.example. DS", &chain[..]), ("g.example. DS", to_apex)]),
+    );
+    world.resolve("a.example. A");
+    world.take_sent();
+    let answer = world.resolve("a.example. DS");
+    let expected = [
+        "answer a.example. 60 CNAME b.example.",
+        "answer b.example. 60 CNAME c.example.",
+        &ds("answer c.example."),
+    ];
+    answer.check(Rcode::NOERROR, &expected);
+    assert_eq!(world.take_sent(), ["2: a.example. DS"]);
+    let answer = world.resolve("g.example. DS");
+    assert_eq!(answer.records.first().unwrap(), "answer g.example. 60 CNAME example.");
+    assert!(!answer.records.contains(&ds("answer example.")));
+    assert_eq!(world.take_sent(), ["2: g.example. DS", "1: example. DS"]);
+}
+
 #[test]
 fn delegations_are_followed_and_remembered() {
     let mut world = world();
