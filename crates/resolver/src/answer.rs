@@ -102,6 +102,12 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
+    /// Returns an empty list with room for this number of records, and of octets of their owners
+    /// and data.
+    pub(crate) fn with_capacity(records: usize, octets: usize) -> Self {
+        Self { octets: Vec::with_capacity(octets), entries: Vec::with_capacity(records) }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.octets.clear();
         self.entries.clear();

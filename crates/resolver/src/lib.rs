@@ -33,6 +33,7 @@ mod numbering;
 mod own;
 mod plan;
 mod query;
+mod rdata_list;
 mod read;
 mod recursion;
 mod report;

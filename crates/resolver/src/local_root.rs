@@ -125,8 +125,8 @@ impl LocalRoot {
                 set.or_insert_with(|| Rrset::empty(owner.view().into(), rtype, record.ttl_secs));
             set.ttl_secs = set.ttl_secs.min(record.ttl_secs);
             let data = if is_signature { &mut set.signatures } else { &mut set.records };
-            if !data.iter().any(|known| **known == *record.rdata) {
-                data.push(record.rdata.into());
+            if !data.iter().any(|known| *known == *record.rdata) {
+                data.push(record.rdata);
             }
         }
         let soa =
@@ -253,8 +253,8 @@ fn said(qname: FoldedName<'_>, rcode: Rcode, role: Role, sets: &[(RecordSection,
             let (section, owner, ttl_secs) = (*section, set.owner.view(), set.ttl_secs);
             ReplyRecord { section, rtype, class: Class::IN, ttl_secs, owner, rdata }
         };
-        let data = set.records.iter().map(move |rdata| record(set.rtype, &**rdata));
-        data.chain(set.signatures.iter().map(move |rdata| record(Rtype::RRSIG, &**rdata)))
+        let data = set.records.iter().map(move |rdata| record(set.rtype, rdata));
+        data.chain(set.signatures.iter().map(move |rdata| record(Rtype::RRSIG, rdata)))
     });
     Said { reply: Reply::of(qname, records), rcode, is_authoritative: role == Role::Authority }
 }

@@ -11,6 +11,9 @@ use avocet_wire::{Class, FoldedName, FoldedNameBuf, MessageView, Rcode, Rtype, r
 /// a record has at most two compressed names.
 const EXPANSION: usize = 2 * 255;
 
+/// The number of records for which a reply gets room at first. A signed denial has about eight.
+const FEW_RECORDS: usize = 12;
+
 /// Maximum number of records that are read from one section. An answer needs at most 11 aliases,
 /// 256 records and 32 signatures. A reply with more records in its answer section is not used,
 /// because an incomplete RRset is useless. In the other sections, further records are ignored,
@@ -166,6 +169,9 @@ impl Reply {
             (0, None, None, None);
         self.opt.keepalive = None;
         let mut records = view.records().map_err(|_| Malformed::Message)?;
+        // Most names in data are short or compressed once, so this room usually suffices.
+        self.octets.reserve(view.octets().len() + EXPANSION);
+        self.entries.reserve(FEW_RECORDS);
         let mut hops = Hops::of_message(view.octets().len());
         let mut taken = [0; 3];
         for record in &mut records {
@@ -309,6 +315,11 @@ impl Reply {
     /// Returns whether the answer section has a record that was read.
     pub(crate) fn has_answer(&self) -> bool {
         self.section(RecordSection::Answer).next().is_some()
+    }
+
+    /// Returns the number of records, and of octets of their owners and data.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.entries.len(), self.octets.len())
     }
 
     /// Returns the records of one section without iterating over the others.

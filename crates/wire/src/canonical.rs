@@ -3,6 +3,7 @@
 
 use std::cmp::Ordering;
 
+use crate::hash::eq_folded;
 use crate::name::MAX_NAME;
 use crate::rdata::folded_names;
 
@@ -48,6 +49,10 @@ fn label(name: &[u8], start: u8) -> &[u8] {
 
 /// Compares octets with ASCII letters in lower case. A prefix sorts first.
 fn compare_folded(a: &[u8], b: &[u8]) -> Ordering {
+    // Names of one zone have most labels in common.
+    if eq_folded(a, b) {
+        return Ordering::Equal;
+    }
     a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase))
 }
 

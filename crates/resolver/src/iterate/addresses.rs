@@ -213,7 +213,7 @@ impl Walker {
                 Vec::new()
             }
         };
-        let mut glue = self.known_addresses(Side::Delegation, &look_up.server).await;
+        let mut glue = self.io.addresses(Side::Delegation, &look_up.server).await;
         if addresses.is_empty() {
             std::mem::swap(&mut addresses, &mut glue);
         }

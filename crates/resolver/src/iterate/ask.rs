@@ -456,8 +456,7 @@ impl Walker {
         };
         let is_ds = |set: &&Rrset| set.rtype == Rtype::DS && set.owner == *zone;
         let ds = self.referrals.get(zone).and_then(|sets| sets.iter().find(is_ds));
-        let data: Option<Vec<&[u8]>> =
-            ds.map(|set| set.records.iter().map(AsRef::as_ref).collect());
+        let data: Option<Vec<&[u8]>> = ds.map(|set| set.records.iter().collect());
         let counts = data.is_some_and(|data| chain::check_ds(&data, validation.policy).is_ok());
         if !counts || self.keys_ahead.contains(zone) {
             return false;

@@ -7,6 +7,7 @@
 //! determines the order of events.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -14,8 +15,10 @@ use std::task::{Context, Poll};
 use avocet_cache::Provenance;
 use avocet_wire::Rtype;
 
+use super::cut::Cut;
 use super::fetch::{Fetched, Inquiry, NotFetched};
 use super::gaps::{Gap, Sought};
+use super::part::Part;
 use super::rrset::{CachedAnswer, Denial, Name, Rrset, Side, Stored};
 use crate::exchange::endpoint::Endpoint;
 use crate::report::Report;
@@ -27,8 +30,18 @@ use crate::validation::Chain;
 pub(crate) enum Request {
     /// Look up the cached data of a name and type.
     LookUp(Side, Name, Rtype),
+    /// Look up what the cache has for a question: a name, its type, and the length of the
+    /// configured zone that contains the name.
+    Part(Name, Rtype, usize),
+    /// Look up the nearest delegation at or above a name, down to names of this length.
+    Delegation(Name, usize),
+    /// Look up the addresses of a server.
+    Addresses(Side, Name),
     /// Look up the cached keys of a zone, or the reason why it has none.
     Keys(Name),
+    /// Look up the cached keys of the nearest zone at or above a name that has any, or the reason
+    /// why it has none.
+    NearestKeys(Name),
     /// Look up the cached NXDOMAIN that covers a name.
     LookUpNxdomain(Side, Name),
     /// Look up the NSEC or NSEC3 record that covers a name.
@@ -42,7 +55,12 @@ pub(crate) enum Request {
 pub(crate) enum Response {
     LookedUp(Option<(CachedAnswer, Provenance)>),
     Covering(Option<(usize, Denial, Provenance)>),
+    Part(Option<Box<Part>>),
+    Delegation(Option<Cut>),
+    Addresses(Vec<IpAddr>),
     Keys(Option<Chain>),
+    /// The length of the zone's name, and its keys.
+    NearestKeys(Option<(usize, Chain)>),
     Gap(Option<Gap>),
     Fetched(Result<Arc<Fetched>, NotFetched>),
 }
@@ -71,7 +89,7 @@ pub(crate) enum Note {
     /// The walk has used the copy of the root zone.
     LocalRoot,
     /// There is an error in a zone that has a reporting agent.
-    Report(Report),
+    Report(Box<Report>),
     /// The walk has validated these NSEC or NSEC3 RRsets of the zone with this apex. Its SOA RRset
     /// is included if there was one.
     Gaps(Name, Option<Rrset>, Vec<Rrset>),
@@ -132,6 +150,38 @@ impl Io {
         }
     }
 
+    /// Returns the part of an answer that the cache has for a question. Aliases and denials above
+    /// the configured zone that contains the name, which has `boundary_len` octets, are ignored.
+    pub(crate) async fn cached_part(
+        &self,
+        qname: &Name,
+        qtype: Rtype,
+        boundary_len: usize,
+    ) -> Option<Part> {
+        match self.call(Request::Part(qname.clone(), qtype, boundary_len)).await {
+            Response::Part(part) => part.map(|part| *part),
+            _ => None,
+        }
+    }
+
+    /// Returns the nearest cached delegation at or above `start`, down to names of `least_len`
+    /// octets. The addresses of its servers come from the parent, and the spare ones from the
+    /// servers' own zones.
+    pub(crate) async fn delegation(&self, start: Name, least_len: usize) -> Option<Cut> {
+        match self.call(Request::Delegation(start, least_len)).await {
+            Response::Delegation(cut) => cut,
+            _ => None,
+        }
+    }
+
+    /// Returns the cached addresses of a server.
+    pub(crate) async fn addresses(&self, side: Side, server: &Name) -> Vec<IpAddr> {
+        match self.call(Request::Addresses(side, server.clone())).await {
+            Response::Addresses(addresses) => addresses,
+            _ => Vec::new(),
+        }
+    }
+
     pub(crate) async fn gap(&self, sought: Sought) -> Option<Gap> {
         match self.call(Request::Gap(sought)).await {
             Response::Gap(gap) => gap,
@@ -142,6 +192,15 @@ impl Io {
     pub(crate) async fn keys(&self, zone: &Name) -> Option<Chain> {
         match self.call(Request::Keys(zone.clone())).await {
             Response::Keys(chain) => chain,
+            _ => None,
+        }
+    }
+
+    /// Returns the cached keys of the nearest zone at or above a name that has any, or the reason
+    /// why it has none, with the length of the zone's name.
+    pub(crate) async fn nearest_keys(&self, name: &Name) -> Option<(usize, Chain)> {
+        match self.call(Request::NearestKeys(name.clone())).await {
+            Response::NearestKeys(found) => found,
             _ => None,
         }
     }

@@ -15,7 +15,7 @@ use super::Walker;
 use super::channel::Note;
 use super::fetch::{Fetched, MAX_CANDIDATES};
 use super::part::{delegated_ds, proof_in};
-use super::rrset::{CachedAnswer, Most, Name, Rrset, Side, Stored, Ungrouped, group};
+use super::rrset::{Most, Name, Rrset, Side, Stored, Ungrouped, group};
 use crate::configured::Configured;
 use crate::exchange::endpoint::{Endpoint, Strategy};
 use crate::read::folded_target;
@@ -130,7 +130,7 @@ pub(crate) fn address(rtype: Rtype, rdata: &[u8]) -> Option<IpAddr> {
 }
 
 /// Returns the name in the data of an NS record.
-fn name_of_server(rdata: &[u8]) -> Option<Name> {
+pub(crate) fn name_of_server(rdata: &[u8]) -> Option<Name> {
     folded_target(rdata).map(|name| name.view().into())
 }
 
@@ -154,12 +154,8 @@ impl Walker {
             return self.configured_cut(&start, configured);
         }
         let apex_len = configured.map_or(1, |zone| usize::from(zone.apex_len()));
-        for zone in start.view().ancestors().take_while(|zone| zone.len() > apex_len) {
-            if let Some(cut) = self.known_delegation(&zone.into()).await
-                && self.is_reachable(&cut)
-            {
-                return cut;
-            }
+        if let Some(cut) = self.known_delegation(start.clone(), apex_len + 1).await {
+            return cut;
         }
         match configured {
             Some(_) => self.configured_cut(&start, configured),
@@ -207,8 +203,7 @@ impl Walker {
     async fn root(&mut self) -> Cut {
         let root: Name = FoldedName::ROOT.into();
         if self.recursion().priming
-            && let Some(cut) = self.known_delegation(&root).await
-            && self.is_reachable(&cut)
+            && let Some(cut) = self.known_delegation(root.clone(), root.len()).await
         {
             return cut;
         }
@@ -265,40 +260,25 @@ impl Walker {
         Some(cut)
     }
 
-    /// Returns the cached delegation of a zone: its servers and their addresses.
-    async fn known_delegation(&mut self, zone: &Name) -> Option<Cut> {
-        let (CachedAnswer::Set(ns), _) = self.io.look_up(Side::Delegation, zone, Rtype::NS).await?
-        else {
-            return None;
-        };
-        let mut servers = Vec::new();
-        for target in ns.records.iter().take(MAX_NS) {
-            let Some(name) = name_of_server(target) else { continue };
-            let glue = self.known_addresses(Side::Delegation, &name).await;
-            let own = self.known_addresses(Side::Zone, &name).await;
-            let is_own_usable = self.any_to_ask(zone, &name, &own);
-            let (addresses, spare) = if is_own_usable { (own, glue) } else { (glue, own) };
-            servers.push(NameServer { name, addresses, spare });
+    /// Returns the nearest cached delegation at or above `start`, down to names of `least_len`
+    /// octets, with servers that may be queried.
+    async fn known_delegation(&mut self, start: Name, least_len: usize) -> Option<Cut> {
+        let mut start = start;
+        loop {
+            let mut cut = self.io.delegation(start, least_len).await?;
+            if let CutServers::Named(servers) = &mut cut.servers {
+                for server in servers {
+                    // The addresses from the server's own zone take precedence over the glue.
+                    if self.any_to_ask(&cut.zone, &server.name, &server.spare) {
+                        std::mem::swap(&mut server.addresses, &mut server.spare);
+                    }
+                }
+            }
+            if self.is_reachable(&cut) {
+                return Some(cut);
+            }
+            start = cut.zone.view().parent()?.into();
         }
-        // The delegation of the root never expires, because the root has no parent that could
-        // remove it.
-        let left_secs = if zone.len() > 1 { ns.ttl_secs } else { u32::MAX };
-        Some(Cut { zone: zone.clone(), servers: CutServers::Named(servers), left_secs })
-    }
-
-    /// Returns the cached addresses of a server.
-    pub(crate) async fn known_addresses(&mut self, side: Side, server: &Name) -> Vec<IpAddr> {
-        let mut addresses = Vec::new();
-        for rtype in [Rtype::A, Rtype::AAAA] {
-            let Some((CachedAnswer::Set(set), _)) = self.io.look_up(side, server, rtype).await
-            else {
-                continue;
-            };
-            addresses.extend(
-                set.records.iter().filter_map(|rdata| address(rtype, rdata)).take(MAX_ADDRESSES),
-            );
-        }
-        addresses
     }
 
     /// Caches a delegation and its glue with their TTLs, which are at least
@@ -308,7 +288,7 @@ impl Walker {
         let CutServers::Named(servers) = &cut.servers else { return };
         let ttl_secs = ttl_secs.max(MIN_DELEGATION_SECS);
         let mut ns = Rrset::empty(cut.zone.clone(), Rtype::NS, ttl_secs);
-        ns.records = servers.iter().map(|server| server.name.as_ref().into()).collect();
+        ns.records = servers.iter().map(|server| &*server.name).collect();
         self.io.note(Note::Store(ns, how));
         for set in glue {
             let ttl_secs = set.ttl_secs.max(MIN_DELEGATION_SECS);

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use avocet_dnssec::nsec3::{Hash, Nsec3};
+use avocet_wire::hash::DrawnHashKey;
 use avocet_wire::{FoldedName, Rtype};
 
 use super::rrset::{Name, Rrset};
@@ -83,7 +84,7 @@ struct ZoneProofs {
 /// The ranges of all zones.
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
-    zones: HashMap<Name, ZoneProofs>,
+    zones: HashMap<Name, ZoneProofs, DrawnHashKey>,
     /// The zones, in the order in which they are considered for eviction.
     order: VecDeque<Name>,
     count: usize,
@@ -309,7 +310,7 @@ mod tests {
         let mut nsec3 = set(&[&[32], &label[..], EXAMPLE].concat(), Rtype::NSEC3);
         let mut octets = Vec::new();
         avocet_wire::rdata::parse(Rtype::NSEC3.0, data, &[0], &mut octets).unwrap();
-        nsec3.records.push(octets.into());
+        nsec3.records.push(&octets);
         nsec3
     }
 

@@ -80,6 +80,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod ask;
+pub(crate) mod cached;
 pub(crate) mod channel;
 pub(crate) mod classify;
 pub(crate) mod cut;

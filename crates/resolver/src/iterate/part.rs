@@ -69,7 +69,7 @@ impl Part {
         let alias = at.checked_sub(1).and_then(|before| self.sets.get(before));
         let alias =
             alias.filter(|set| set.rtype == Rtype::CNAME).and_then(|set| set.records.first());
-        let Some(target) = alias.and_then(|rdata| folded_target(rdata)) else { return false };
+        let Some(target) = alias.and_then(folded_target) else { return false };
         self.sets.truncate(at);
         self.ending = Ending::GoesOn(target.view().into());
         true
@@ -141,7 +141,8 @@ impl Walker {
         };
         let (plan, qname, qtype) = (&*self.plan, inquiry.qname.view(), inquiry.qtype);
         let asked = Asked { plan, belief, qname, qtype, dnssec_ok: inquiry.manner.dnssec_ok };
-        let mut gathered = Gathered::default();
+        let (records, octets) = fetched.reply.size();
+        let mut gathered = Gathered::with_capacity(records, octets);
         let mut end = FoldedNameBuf::ROOT;
         let mut scrubber = Scrubber::new(asked, &fetched.reply, &mut gathered, &mut end);
         let verdict = scrubber.scrub(fetched.rcode);
@@ -249,7 +250,7 @@ impl<'r> Signatures<'r> {
         for set in sets.iter_mut().filter(|set| !set.synthesised) {
             let number = self.covered.find((set.owner.view(), set.rtype));
             let data = number.map(|number| &self.data[number][..]).unwrap_or_default();
-            set.signatures = data.iter().map(|&data| data.into()).collect();
+            set.signatures = data.iter().collect();
         }
     }
 }
@@ -272,7 +273,7 @@ fn signatures_at(owner: FoldedName<'_>, reply: &Reply) -> Vec<Rrset> {
     let mut set = Rrset::empty(owner.into(), Rtype::RRSIG, u32::MAX);
     for record in reply.section(RecordSection::Answer).filter(here).take(MAX_SIGNATURES) {
         set.ttl_secs = set.ttl_secs.min(record.ttl_secs);
-        set.records.push(record.rdata.into());
+        set.records.push(record.rdata);
     }
     if set.records.is_empty() { Vec::new() } else { vec![set] }
 }

@@ -12,7 +12,7 @@ use super::Walker;
 use super::channel::Note;
 use super::frame::Frame;
 use super::part::{Ending, Part};
-use super::rrset::{CachedAnswer, Denial, Name, Rrset, Side, Signed, Stored};
+use super::rrset::{Denial, Name, Rrset, Side, Signed, Stored};
 use super::validate::Said;
 use crate::answer::Gathered;
 use crate::dns64::Dns64;
@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::own::Own;
 use crate::read::folded_target;
 use crate::report::{Report, is_of_zone};
-use crate::scrub::{MAX_ALIASES, substitute};
+use crate::scrub::MAX_ALIASES;
 use crate::trace::Step;
 
 /// Seconds for which a DNAME record with a TTL of 0 is used. Queries for names below its owner
@@ -176,7 +176,7 @@ impl Walker {
                 let alias = if qtype == set.rtype {
                     None
                 } else {
-                    set.records.first().and_then(|data| folded_target(data))
+                    set.records.first().and_then(folded_target)
                 };
                 let ending =
                     alias.map_or(Ending::Answered, |next| Ending::GoesOn(next.view().into()));
@@ -274,7 +274,8 @@ impl Walker {
             && self.recursion().error_reports
             && is_of_zone(*reason)
         {
-            self.io.note(Note::Report(Report { qname: qname.clone(), qtype, ede, agent: *agent }));
+            let report = Report { qname: qname.clone(), qtype, ede, agent: *agent };
+            self.io.note(Note::Report(Box::new(report)));
         }
         Failure::Bogus(ede)
     }
@@ -286,16 +287,11 @@ impl Walker {
             return None;
         }
         let above = usize::from(qtype == Rtype::DS);
-        for zone in qname.view().ancestors().skip(above) {
-            let Some(chain) = self.io.keys(&zone.into()).await else { continue };
-            let reason = chain.err().filter(|reason| reason.verdict() == Verdict::Bogus)?;
-            // Below the zone, an anchor begins a separate chain of trust.
-            return self
-                .anchor_of(qname.view())
-                .is_ok_and(|anchor| anchor.len() <= zone.len())
-                .then_some(reason);
-        }
-        None
+        let start = qname.view().ancestors().nth(above)?;
+        let (zone_len, chain) = self.io.nearest_keys(&start.into()).await?;
+        let reason = chain.err().filter(|reason| reason.verdict() == Verdict::Bogus)?;
+        // Below the zone, an anchor begins a separate chain of trust.
+        self.anchor_of(qname.view()).is_ok_and(|anchor| anchor.len() <= zone_len).then_some(reason)
     }
 
     /// Resolves one part of an answer from the cache, from NSEC ranges, or from servers.
@@ -321,83 +317,8 @@ impl Walker {
     }
 
     async fn part_from_cache(&mut self, qname: &Name, qtype: Rtype) -> Option<Part> {
-        let part = |sets, ending| Part {
-            sets,
-            ending,
-            proof: Vec::new(),
-            beside: Vec::new(),
-            zone: None,
-            is_authoritative: false,
-            server: None,
-        };
-        if qtype.is_dnssec_proof() || qtype == Rtype::ANY {
-            return None;
-        }
-        match self.io.look_up(Side::Zone, qname, qtype).await {
-            Some((CachedAnswer::Set(set), provenance)) if provenance.asked_with_do => {
-                return Some(part(vec![set], Ending::Answered));
-            }
-            Some((CachedAnswer::Denied(denial), provenance)) if provenance.asked_with_do => {
-                return Some(part(Vec::new(), Ending::Denied(qname.clone(), denial)));
-            }
-            _ => {}
-        }
-        // DS records belong to the parent zone, so an alias in the child zone does not apply to
-        // them.
-        if qtype != Rtype::DS
-            && let Some((sets, next)) = self.alias_from_cache(qname).await
-        {
-            let ending =
-                if qtype == Rtype::CNAME { Ending::Answered } else { Ending::GoesOn(next) };
-            return Some(part(sets, ending));
-        }
-        let (len, denial, provenance) = self.io.covering_nxdomain(Side::Zone, qname).await?;
-        // An NXDOMAIN from above the configured zone that contains the name is ignored (S23 in
-        // tests/SECURITY.md).
-        let covers = len >= self.plan.boundary_len(qname.view()) && provenance.asked_with_do;
-        // Some servers of unsigned zones deny names that have names below them. A proof that is not
-        // validated yet is validated before its use.
-        let is_proven = denial.security == Security::Secure || !denial.proof.is_empty();
-        let covers = covers && (len == qname.view().len() || is_proven);
-        // An NXDOMAIN at the child's apex does not deny the DS records there.
-        let is_of_child = denial.soa.as_ref().is_some_and(|soa| soa.owner == *qname);
-        let covers = covers && (qtype != Rtype::DS || !is_of_child);
-        covers.then(|| part(Vec::new(), Ending::Denied(qname.clone(), denial)))
-    }
-
-    async fn alias_from_cache(&mut self, qname: &Name) -> Option<(Vec<Rrset>, Name)> {
-        if let Some((CachedAnswer::Set(set), provenance)) =
-            self.io.look_up(Side::Zone, qname, Rtype::CNAME).await
-            && provenance.asked_with_do
-        {
-            let target = folded_target(set.records.first()?)?;
-            return Some((vec![set], target.view().into()));
-        }
-        // A DNAME above the configured zone is ignored, too.
-        let boundary_len = self.plan.boundary_len(qname.view()).max(2);
-        for owner in
-            qname.view().ancestors().skip(1).take_while(|owner| owner.len() >= boundary_len)
-        {
-            let Some(dname) = self.known_dname(&owner.into()).await else { continue };
-            let target = substitute(qname, &owner, dname.records.first()?)?.folded();
-            let mut cname = Rrset::empty(qname.clone(), Rtype::CNAME, dname.ttl_secs);
-            cname.records.push(target.view().into());
-            (cname.security, cname.synthesised) = (dname.security, true);
-            return Some((vec![dname, cname], target.view().into()));
-        }
-        None
-    }
-
-    async fn known_dname(&mut self, owner: &Name) -> Option<Rrset> {
-        if let Some((CachedAnswer::Set(dname), provenance)) =
-            self.io.look_up(Side::Zone, owner, Rtype::DNAME).await
-        {
-            return provenance.asked_with_do.then_some(dname);
-        }
-        match self.io.look_up(Side::Delegation, owner, Rtype::DNAME).await? {
-            (CachedAnswer::Set(dname), _) => Some(Rrset { ttl_secs: 0, ..dname }),
-            _ => None,
-        }
+        let boundary_len = self.plan.boundary_len(qname.view());
+        self.io.cached_part(qname, qtype, boundary_len).await
     }
 
     /// Caches the data of a part. Data for an alias's target, which the alias's servers sent, is

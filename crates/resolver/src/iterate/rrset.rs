@@ -11,6 +11,7 @@ use super::signed::{BEFORE_SIGNER, signer_of};
 use crate::answer::{Gathered, RecordFields};
 use crate::numbering::Numbering;
 use crate::own::OwnSet;
+use crate::rdata_list::RdataList;
 use crate::read::ReplyRecord;
 
 /// A folded name that is cheap to clone.
@@ -28,8 +29,8 @@ pub(crate) struct Rrset {
     pub(crate) owner: Name,
     pub(crate) rtype: Rtype,
     pub(crate) ttl_secs: u32,
-    pub(crate) records: Vec<Box<[u8]>>,
-    pub(crate) signatures: Vec<Box<[u8]>>,
+    pub(crate) records: RdataList,
+    pub(crate) signatures: RdataList,
     pub(crate) security: Security,
     /// The support that this resolver lacks to validate the RRset, such as its algorithm; `None` if
     /// it lacks none.
@@ -101,8 +102,8 @@ impl Rrset {
             owner,
             rtype,
             ttl_secs,
-            records: Vec::new(),
-            signatures: Vec::new(),
+            records: RdataList::default(),
+            signatures: RdataList::default(),
             security: Security::Unchecked,
             unsupported: None,
             synthesised: false,
@@ -115,7 +116,7 @@ impl Rrset {
             security: Security::Insecure,
             ..Self::empty(own.owner.into(), own.rtype, own.ttl_secs)
         };
-        own.for_each(|data| set.records.push(data.into()));
+        own.for_each(|data| set.records.push(data));
         set
     }
 
@@ -124,8 +125,8 @@ impl Rrset {
             owner: owner.into(),
             rtype,
             ttl_secs: remaining(view.freshness),
-            records: view.records().map(Box::from).collect(),
-            signatures: view.signatures().map(Box::from).collect(),
+            records: view.records().collect(),
+            signatures: view.signatures().collect(),
             security: view.provenance.security,
             unsupported: view.provenance.unsupported,
             synthesised: false,
@@ -144,9 +145,22 @@ impl Rrset {
         }
     }
 
+    /// Returns records of a type with this owner, as the cache takes them.
+    fn negative_records<'s>(
+        &'s self,
+        rtype: Rtype,
+        data: &'s RdataList,
+    ) -> impl Iterator<Item = NegativeRecord<'s>> {
+        data.iter().map(move |rdata| NegativeRecord {
+            owner: self.owner.view(),
+            rtype: rtype.0,
+            rdata,
+        })
+    }
+
     /// Returns whether the RRset has signatures and this zone made all of them.
     pub(crate) fn is_signed_only_by(&self, apex: FoldedName<'_>) -> bool {
-        let mut signers = self.signatures.iter().map(|rrsig| signer_of(rrsig));
+        let mut signers = self.signatures.iter().map(signer_of);
         !self.signatures.is_empty()
             && signers.all(|signer| signer.is_some_and(|signer| *signer == *apex))
     }
@@ -178,7 +192,8 @@ impl From<bool> for Signed {
     }
 }
 
-fn remaining(freshness: Freshness) -> u32 {
+/// Returns the remaining TTL of a cached entry, in seconds; 0 for an expired one.
+pub(super) fn remaining(freshness: Freshness) -> u32 {
     match freshness {
         Freshness::Fresh { remaining_secs } => remaining_secs,
         Freshness::Stale { .. } => 0,
@@ -282,7 +297,7 @@ pub(crate) fn group<'a>(
         let set = &mut sets[place];
         set.ttl_secs = set.ttl_secs.min(ttl_secs);
         if set.records.len() < most.records && seen.is_new((place, rdata)) {
-            set.records.push(rdata.into());
+            set.records.push(rdata);
         }
     }
     for Ungrouped { owner, rdata, .. } in records.filter(|record| record.rtype == Rtype::RRSIG) {
@@ -291,7 +306,7 @@ pub(crate) fn group<'a>(
         if let Some(set) = place.and_then(|place| sets.get_mut(place))
             && set.signatures.len() < MAX_SIGNATURES
         {
-            set.signatures.push(rdata.into());
+            set.signatures.push(rdata);
         }
     }
     sets
@@ -320,8 +335,8 @@ impl Stored {
 
 /// Caches an RRset.
 pub(crate) fn store(cache: &RrsetCache, set: &Rrset, how: &Stored, now_secs: u32) {
-    let records: Vec<&[u8]> = set.records.iter().map(AsRef::as_ref).collect();
-    let signatures: Vec<&[u8]> = set.signatures.iter().map(AsRef::as_ref).collect();
+    let records: Vec<&[u8]> = set.records.iter().collect();
+    let signatures: Vec<&[u8]> = set.signatures.iter().collect();
     let mut provenance = how.provenance(set.security, set.unsupported);
     // The proof of a wildcard expansion is not cached with the RRset, so the entry must not answer
     // queries that need the proof.
@@ -342,26 +357,12 @@ pub(crate) fn store_denial(
 ) {
     let Some(soa) = &denial.soa else { return };
     let Some(soa_data) = soa.records.first() else { return };
-    let flat = |set: &'_ Rrset| {
-        let records = set.records.iter().map(|rdata| (set.rtype, rdata));
-        records
-            .chain(set.signatures.iter().map(|rdata| (Rtype::RRSIG, rdata)))
-            .map(|(rtype, rdata)| (rtype, rdata.clone()))
-            .collect::<Vec<_>>()
-    };
-    let mut listed: Vec<(Name, Rtype, Box<[u8]>)> = soa
-        .signatures
-        .iter()
-        .map(|rdata| (soa.owner.clone(), Rtype::RRSIG, rdata.clone()))
-        .collect();
+    let mut proof = Vec::with_capacity(1 + 2 * denial.proof.len());
+    proof.extend(soa.negative_records(Rtype::RRSIG, &soa.signatures));
     for set in &denial.proof {
-        listed
-            .extend(flat(set).into_iter().map(|(rtype, rdata)| (set.owner.clone(), rtype, rdata)));
+        proof.extend(set.negative_records(set.rtype, &set.records));
+        proof.extend(set.negative_records(Rtype::RRSIG, &set.signatures));
     }
-    let proof: Vec<_> = listed
-        .iter()
-        .map(|(owner, rtype, rdata)| NegativeRecord { owner: owner.view(), rtype: rtype.0, rdata })
-        .collect();
     let ttl_secs = denial.proof.iter().map(|set| set.ttl_secs).fold(soa.ttl_secs, u32::min);
     let negative = Negative {
         kind: if denial.rcode == Rcode::NXDOMAIN {
@@ -467,7 +468,7 @@ mod tests {
                 (&owner[..], 30, MAX_SIGNATURES)
             );
             assert!(
-                set.records.iter().zip(&names).all(|(data, name)| **data == **name),
+                set.records.iter().zip(&names).all(|(data, name)| *data == **name),
                 "each once, in their order"
             );
         }
@@ -498,7 +499,7 @@ mod tests {
             let sets = group(records, Most { sets: 4, records: 4 });
             let found: Vec<(&[u8], Vec<&[u8]>)> = sets
                 .iter()
-                .map(|set| (&*set.records[0], set.signatures.iter().map(AsRef::as_ref).collect()))
+                .map(|set| (set.records.first().unwrap(), set.signatures.iter().collect()))
                 .collect();
             let expected: Vec<_> =
                 expected.iter().map(|(record, rrsigs)| (*record, rrsigs.to_vec())).collect();

@@ -9,22 +9,17 @@ pub(super) const BEFORE_SIGNER: usize = 18;
 
 /// Converts RRsets to the validator's type, and calls `act` with them.
 pub(crate) fn lend<R>(sets: &[Rrset], act: impl FnOnce(&[avocet_dnssec::Rrset<'_>]) -> R) -> R {
-    fn lent(data: &[Box<[u8]>]) -> Vec<&[u8]> {
-        data.iter().map(AsRef::as_ref).collect()
+    let data: Vec<&[u8]> =
+        sets.iter().flat_map(|set| set.records.iter().chain(&set.signatures)).collect();
+    let mut rest = &data[..];
+    let mut views = Vec::with_capacity(sets.len());
+    for Rrset { owner, rtype, ttl_secs, records, signatures, .. } in sets {
+        let (own, after) = rest.split_at(records.len() + signatures.len());
+        rest = after;
+        let (records, signatures) = own.split_at(records.len());
+        let (rtype, class, ttl_secs) = (*rtype, Class::IN, *ttl_secs);
+        views.push(avocet_dnssec::Rrset { owner, rtype, class, ttl_secs, records, signatures });
     }
-    let data: Vec<_> = sets.iter().map(|set| (lent(&set.records), lent(&set.signatures))).collect();
-    let views: Vec<_> = sets
-        .iter()
-        .zip(&data)
-        .map(|(set, (records, signatures))| avocet_dnssec::Rrset {
-            owner: &set.owner,
-            rtype: set.rtype,
-            class: Class::IN,
-            ttl_secs: set.ttl_secs,
-            records,
-            signatures,
-        })
-        .collect();
     act(&views)
 }
 

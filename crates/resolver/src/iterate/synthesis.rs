@@ -239,7 +239,7 @@ impl Walker {
             }
             let ttl_secs =
                 known.proof.iter().map(|set| set.ttl_secs).fold(found.ttl_secs, u32::min);
-            let target = found.records.first().and_then(|rdata| folded_target(rdata));
+            let target = found.records.first().and_then(folded_target);
             let set = Rrset { owner: qname.clone(), ttl_secs, ..found };
             let ending = match target.filter(|_| rtype != qtype) {
                 Some(target) => Ending::GoesOn(target.view().into()),

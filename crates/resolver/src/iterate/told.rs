@@ -11,6 +11,7 @@ use super::fetch::NotFetched;
 use super::part::{Ending, Part};
 use super::rrset::{Name, Rrset};
 use super::signed::{BEFORE_SIGNER, signer_of};
+use crate::rdata_list::RdataList;
 use crate::trace::{Find, Step, Taken};
 use crate::validation::Chain;
 
@@ -92,9 +93,9 @@ impl Walker {
 
     /// Records in the trace that keys were verified with DS records or an anchor, or failed
     /// verification.
-    pub(super) fn tell_chain(&self, zone: &Name, ds: &[Box<[u8]>], keys: Result<Vec<u16>, Reason>) {
+    pub(super) fn tell_chain(&self, zone: &Name, ds: &RdataList, keys: Result<Vec<u16>, Reason>) {
         let tag = |ds: &[u8]| ds.first_chunk().map(|tag| u16::from_be_bytes(*tag));
-        let vouched = ds.iter().filter_map(|ds| tag(ds)).collect();
+        let vouched = ds.iter().filter_map(tag).collect();
         let fault = keys.as_ref().err().copied();
         self.io.record(Step::Chain {
             zone: zone.clone(),
@@ -146,7 +147,7 @@ impl Walker {
 }
 
 fn first_signature(set: &Rrset) -> Option<&[u8]> {
-    set.signatures.first().map(AsRef::as_ref)
+    set.signatures.first()
 }
 
 /// Returns signer, key tag and algorithm in RRSIG data.

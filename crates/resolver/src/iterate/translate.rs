@@ -12,6 +12,7 @@ use super::resolve::Resolution;
 use super::rrset::{Name, Rrset};
 use crate::dns64::Dns64;
 use crate::failure::Failure;
+use crate::rdata_list::RdataList;
 
 /// The name that clients query to discover DNS64 (RFC 7050), and its well-known addresses.
 const IPV4ONLY: &[u8] = b"\x08ipv4only\x04arpa\x00";
@@ -34,7 +35,7 @@ impl Walker {
             return self.find(qname, qtype).await;
         }
         if *qname == *IPV4ONLY {
-            let records = IPV4ONLY_ADDRESSES.iter().map(|octets| Box::from(&octets[..])).collect();
+            let records = IPV4ONLY_ADDRESSES.iter().collect();
             let known = Rrset { records, ..Rrset::empty(qname, Rtype::A, MAX_TTL_SECS) };
             let known = Resolution { sets: vec![known], ..Resolution::empty() };
             return Ok(translate(&dns64, known, Security::Insecure, MAX_TTL_SECS)
@@ -66,7 +67,7 @@ impl Walker {
             found.sets.iter().chain(found.denial.iter().filter_map(|denial| denial.soa.as_ref()));
         let ttl_secs = ttls.map(|set| set.ttl_secs).min().unwrap_or(MAX_TTL_SECS);
         let mut alias = Rrset::empty(qname, Rtype::CNAME, ttl_secs);
-        alias.records.push(target.as_ref().into());
+        alias.records.push(&target);
         (alias.security, alias.synthesised) = (Security::Insecure, true);
         found.sets.insert(0, alias);
         Ok(found)
@@ -89,8 +90,8 @@ fn translate(
 ) -> Option<Resolution> {
     let mut is_made = false;
     for set in found.sets.iter_mut().filter(|set| set.rtype == Rtype::A) {
-        let records = set.records.iter().filter_map(|rdata| dns64.synthesise(rdata));
-        let records: Vec<Box<[u8]>> = records.map(|octets| Box::from(&octets[..])).collect();
+        let records: RdataList =
+            set.records.iter().filter_map(|rdata| dns64.synthesise(rdata)).collect();
         is_made |= !records.is_empty();
         let is_secure = security == Security::Secure && set.security == Security::Secure;
         *set = Rrset {

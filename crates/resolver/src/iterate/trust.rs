@@ -20,6 +20,7 @@ use super::rrset::{Name, Rrset, Side, Stored};
 use super::signed::{lend, signer};
 use super::validate::is_final;
 use crate::failure::Failure;
+use crate::rdata_list::RdataList;
 use crate::trace::Why;
 use crate::validation::{Chain, Validation};
 
@@ -37,8 +38,8 @@ type Climbing<'a> = Pin<Box<dyn Future<Output = Chain> + Send + 'a>>;
 
 /// The data that authenticates the keys of a zone: DS records or anchors.
 struct Vouched {
-    ds: Vec<Box<[u8]>>,
-    dnskeys: Vec<Box<[u8]>>,
+    ds: RdataList,
+    dnskeys: RdataList,
     lifetime_secs: u32,
 }
 
@@ -66,12 +67,19 @@ impl Walker {
 
     /// Returns the keys of the zone with this apex. If there is no zone cut at this name, returns
     /// the keys of the zone that contains the name.
-    pub(crate) fn keys_of<'a>(&'a mut self, zone: &'a Name, frame: &'a Frame<'a>) -> Climbing<'a> {
-        Box::pin(async move {
-            if let Some(chain) = self.known_chain(zone).await {
+    pub(crate) async fn keys_of(&mut self, zone: &Name, frame: &Frame<'_>) -> Chain {
+        match self.known_chain(zone).await {
+            Some(chain) => {
                 self.tell_known_chain(zone, &chain);
-                return chain;
+                chain
             }
+            None => self.climb(zone, frame).await,
+        }
+    }
+
+    /// Finds keys that are not known yet, like [`Walker::keys_of`].
+    fn climb<'a>(&'a mut self, zone: &'a Name, frame: &'a Frame<'a>) -> Climbing<'a> {
+        Box::pin(async move {
             let anchor = self.anchor_of(zone.view())?;
             if *anchor != **zone {
                 return self.keys_below(&anchor, zone, frame).await;
@@ -174,10 +182,7 @@ impl Walker {
             let point = validation.anchors.point(zone);
             point.map(|point| {
                 let trust = point.trust();
-                let owned = |data: &[&[u8]]| -> Vec<Box<[u8]>> {
-                    data.iter().map(|data| Box::from(*data)).collect()
-                };
-                (owned(trust.ds), owned(trust.dnskeys))
+                (trust.ds.iter().collect(), trust.dnskeys.iter().collect())
             })
         };
         let (ds, dnskeys) = self.validation().and_then(data).ok_or(Reason::NoAnchor)?;
@@ -202,8 +207,8 @@ impl Walker {
             let verified = match &found {
                 None => Err(Reason::DnskeyMissing),
                 Some(set) => {
-                    let ds: Vec<&[u8]> = vouched.ds.iter().map(AsRef::as_ref).collect();
-                    let dnskeys: Vec<&[u8]> = vouched.dnskeys.iter().map(AsRef::as_ref).collect();
+                    let ds: Vec<&[u8]> = vouched.ds.iter().collect();
+                    let dnskeys: Vec<&[u8]> = vouched.dnskeys.iter().collect();
                     let trust =
                         Trust { ds: &ds, dnskeys: &dnskeys, lifetime_secs: vouched.lifetime_secs };
                     self.budget.begin_message();
@@ -450,13 +455,13 @@ impl Walker {
         let verified = lend(std::slice::from_ref(ds), |sets| {
             signature::verify(&sets[0], above, &context, budget)
         })?;
-        let data: Vec<&[u8]> = ds.records.iter().map(AsRef::as_ref).collect();
+        let data: Vec<&[u8]> = ds.records.iter().collect();
         self.insecure_secs = verified.lifetime_secs;
         self.keep_secure(Rrset { ttl_secs: ds.ttl_secs.min(verified.lifetime_secs), ..ds.clone() });
         chain::check_ds(&data, context.policy)?;
         let vouched = Vouched {
             ds: ds.records.clone(),
-            dnskeys: Vec::new(),
+            dnskeys: RdataList::default(),
             lifetime_secs: verified.lifetime_secs,
         };
         self.trusted_keys(child, &vouched, frame).await.map(Link::Keys)

@@ -13,6 +13,7 @@ use crate::answer::{self};
 use crate::bound::Bound;
 use crate::exchange::pending::Owner;
 use crate::failure::Failure;
+use crate::iterate::cached::CacheSearch;
 use crate::iterate::channel::{Moment, Note, Request, Response};
 use crate::iterate::fetch::{Fetched, Inquiry, NotFetched};
 use crate::iterate::resolve::Resolution;
@@ -91,28 +92,29 @@ impl<W> Resolver<W> {
 
     /// Serves a request of a walk. Returns `None` if the response comes later.
     fn serve(&mut self, at: u32, request: Request, cx: &mut Context<'_, W>) -> Option<Response> {
-        let now_secs = cx.now_secs();
+        let (rrsets, now_secs) = (cx.rrsets, cx.now_secs());
+        let mut search = CacheSearch { rrsets, now_secs, buffer: &mut self.found };
         match request {
             Request::LookUp(side, owner, rtype) => {
-                let found = rrset::look_up(
-                    cx.rrsets,
-                    &side.key(owner.view(), rtype),
-                    now_secs,
-                    &mut self.found,
-                );
-                Some(Response::LookedUp(found))
+                Some(Response::LookedUp(search.look_up(side, owner.view(), rtype)))
+            }
+            Request::Part(qname, qtype, boundary_len) => {
+                Some(Response::Part(search.part(&qname, qtype, boundary_len).map(Box::new)))
+            }
+            Request::Delegation(start, least_len) => {
+                Some(Response::Delegation(search.delegation(start.view(), least_len)))
+            }
+            Request::Addresses(side, server) => {
+                Some(Response::Addresses(search.addresses(side, server.view())))
             }
             Request::LookUpNxdomain(side, owner) => {
-                let found = rrset::look_up_nxdomain(
-                    cx.rrsets,
-                    (side, owner.view()),
-                    now_secs,
-                    &mut self.found,
-                );
-                Some(Response::Covering(found))
+                Some(Response::Covering(search.look_up_nxdomain(side, owner.view())))
             }
             Request::Gap(sought) => Some(Response::Gap(self.gaps.get(&sought, cx.now_ms))),
             Request::Keys(zone) => Some(Response::Keys(self.keys.get(zone.view(), cx.now_ms))),
+            Request::NearestKeys(name) => {
+                Some(Response::NearestKeys(self.keys.nearest(name.view(), cx.now_ms)))
+            }
             Request::Fetch(inquiry) => self.serve_fetch(at, *inquiry, cx),
         }
     }
@@ -197,7 +199,7 @@ impl<W> Resolver<W> {
                 self.exchanges.servers[server].note_unsigned(zone, cx.now_ms);
             }
             Note::Ahead(inquiry) => self.fetch_ahead(at, *inquiry, cx),
-            Note::Report(report) => self.note_report(report),
+            Note::Report(report) => self.note_report(*report),
             Note::Alias => self.tasks[at].permit_alias(),
             Note::LocalRoot => self.counters.local_root += 1,
             Note::Synthesised => self.counters.synthesised += 1,
