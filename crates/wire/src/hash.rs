@@ -684,7 +684,7 @@ mod tests {
     fn a_map_of_names_finds_each_of_them() {
         let names: Vec<Vec<u8>> =
             (0..2000u32).map(|number| format!("host-{number}").into_bytes()).collect();
-        let map: std::collections::HashMap<Box<[u8]>, usize, HashKey> = names
+        let map: HashMap<Box<[u8]>, usize, HashKey> = names
             .iter()
             .enumerate()
             .map(|(number, name)| (name.as_slice().into(), number))
