@@ -76,9 +76,7 @@ impl Belief {
         match self {
             Self::Rule(route) => self.is_of_a_set(asked) || asked.plan.forwards(name, route),
             Self::Name(_) => false,
-            // The DS records of the apex belong to the parent zone. A denial from a zone that
-            // begins at an alias's target is not used, because it does not verify as one of the
-            // parent.
+            // The DS records of the apex belong to the parent zone.
             Self::Zone(len) if asked.qtype == Rtype::DS && name.len() <= usize::from(len) => false,
             Self::Zone(len) => {
                 let nearest = asked.plan.configured(name).map_or(0, Configured::apex_len);
@@ -282,10 +280,16 @@ impl<'a> Scrubber<'a> {
         let apex_len = self.asked.belief.apex_len();
         let mut authority = self.reply.section(RecordSection::Authority);
         let is_target = self.end.view() != self.asked.qname;
+        // DS records belong to the parent zone. If a zone begins at an alias's target, and the
+        // server also serves this zone, then its denial shows nothing about DS records.
+        let is_of_child = |record: &ReplyRecord<'_>| {
+            is_target && self.asked.qtype == Rtype::DS && record.owner == self.end.view()
+        };
         let soa = authority.clone().find(|record| {
             record.rtype == Rtype::SOA
                 && record.owner.len() >= apex_len
                 && name::is_under(self.end.wire(), &record.owner)
+                && !is_of_child(record)
         });
         let Some(soa) = soa else {
             // Some servers send a negative response with only the zone's own NS records.

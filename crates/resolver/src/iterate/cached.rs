@@ -61,6 +61,10 @@ impl CacheSearch<'_> {
     /// denial. Aliases and denials of names shorter than `boundary_len` octets are ignored, because
     /// they come from above the configured zone that contains the name.
     pub(crate) fn part(&mut self, qname: &Name, qtype: Rtype, boundary_len: usize) -> Option<Part> {
+        // Signatures and proofs are cached with the data that they belong to, and not as data.
+        if qtype.is_dnssec_proof() || qtype == Rtype::ANY {
+            return None;
+        }
         match self.look_up(Side::Zone, qname.view(), qtype) {
             Some((CachedAnswer::Set(set), provenance)) if provenance.asked_with_do => {
                 return Some(Part { sets: vec![set], ..Part::of_cache(Ending::Answered) });

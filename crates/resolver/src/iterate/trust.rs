@@ -360,10 +360,14 @@ impl Walker {
             }
         }
         for _ in 0..=MAX_RETRIES {
-            let part = match (self.chain_part(child, Rtype::DS, frame).await, fault) {
+            let mut part = match (self.chain_part(child, Rtype::DS, frame).await, fault) {
                 (Ok(part), _) => part,
                 (Err(reason), fault) => return Err(end_of(fault, reason)),
             };
+            // Only the alias itself shows whether there is a zone cut at its name.
+            if part.zone.as_ref().is_some_and(|zone| !self.is_forwarded(zone)) {
+                part.ends_with_alias();
+            }
             match self.link_by_part(above, child, &part, frame).await {
                 Err(reason) if reason.verdict() == Verdict::Bogus => {
                     fault.get_or_insert(reason);

@@ -50,6 +50,26 @@ fn an_alias_that_was_asked_for_exists_whatever_becomes_of_its_target() {
     assert_eq!(world.resolve("gone.test. CNAME").rcode, Rcode::NXDOMAIN);
 }
 
+/// Signatures and proofs exist at the name of an alias, too. ANY asks for all data of a name.
+#[test]
+fn a_cached_alias_or_denial_does_not_answer_queries_for_signatures_proofs_and_everything() {
+    let mut world = world();
+    let alias: &[&str] = &["an alias.example. 60 CNAME www.example.", ADDRESS[0]];
+    world.serve(
+        2,
+        authority("example.", &[("www.example. A", ADDRESS), ("alias.example. A", alias)]),
+    );
+    for name in ["alias.example.", "nothing.example."] {
+        world.resolve(&format!("{name} A"));
+        world.take_sent();
+        for rtype in ["RRSIG", "NSEC", "NSEC3", "ANY"] {
+            let question = format!("{name} {rtype}");
+            world.resolve(&question);
+            assert_eq!(world.take_sent(), [format!("2: {question}")]);
+        }
+    }
+}
+
 /// The servers of a zone send the end of a chain of aliases with the aliases.
 #[test]
 fn ds_records_behind_aliases_are_taken_from_the_same_reply_unless_another_zone_has_them() {
