@@ -291,7 +291,7 @@ impl BuildHasher for HashKey {
     }
 }
 
-/// [`HashKey`] as the hash function of a map of names.
+/// [`HashKey`] as the hash function of a map of names or numbers.
 #[derive(Clone, Copy)]
 pub struct NameHasher {
     key: HashKey,

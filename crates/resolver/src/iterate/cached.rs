@@ -1,7 +1,7 @@
 //! The searches of a walk (the recursive resolution of one question) in the RRset cache.
 //!
-//! A search looks up several names or types. It is one request of the walk: a request for each
-//! look-up would cost more than the look-up itself.
+//! A search looks up several names or types. It is one request of the walk, because a request costs
+//! about as much as a look-up.
 
 use std::net::IpAddr;
 

@@ -5,8 +5,8 @@ use std::hash::BuildHasher;
 
 use super::{HashKey, NameHasher};
 
-/// A [`HashKey`] whose default is drawn at random, for maps whose keys others choose and whose size
-/// has a limit. A look-up takes a tenth of the time that it takes with the standard library's hash.
+/// A [`HashKey`] that is drawn at random by default. It is for maps of limited size with keys that
+/// others choose (docs/decisions/0080).
 #[derive(Clone, Copy)]
 pub struct DrawnHashKey(HashKey);
 
