@@ -43,7 +43,7 @@ const USAGE: &str = "usage:
   cargo xtask bench micro          time and memory of single operations, next to other crates
   cargo xtask bench crates         run the benches in the directories of the crates and keep their \
                      output
-  cargo xtask bench instr          user instructions per cached query, counted by callgrind
+  cargo xtask bench instr          user instructions per query, counted by callgrind
   cargo xtask bench syscalls       system calls per missed query, counted by strace
   cargo xtask bench reload [--rate N]
                                    what swapping a list of a million names costs those who ask: \

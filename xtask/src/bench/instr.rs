@@ -1,5 +1,5 @@
-//! The number of user instructions per cached query: the difference between two runs under
-//! callgrind, divided by the difference of their numbers of queries.
+//! The number of user instructions per query: the difference between two runs under callgrind,
+//! divided by the difference of their numbers of queries.
 
 use std::fs;
 use std::path::Path;
@@ -24,24 +24,46 @@ const WINDOW: &str = "16";
 const OUTPUT: &str = "callgrind.out.";
 
 /// The peers whose instructions are counted by default.
-pub(super) const PEERS: &[Peer] = &[Peer::Nsd, Peer::Unbound, Peer::Avocet];
+const PEERS: &[Peer] = &[Peer::Nsd, Peer::Unbound, Peer::Avocet];
 
-/// Counts instructions for each peer. Prints and stores the figures.
-pub(super) fn run(options: &Options) -> Result<(), String> {
-    let counts = per_hit(&options.peers, options)?;
-    let figures = counts.iter().map(|(peer, count)| (peer.name(), json::number(*count)));
+/// The workloads whose queries are counted by default.
+const WORKLOADS: &[Workload] = &[Workload::Hot];
+
+/// Counts instructions for each workload and peer. Prints and stores the figures.
+///
+/// # Errors
+///
+/// The queries of a workload cannot be counted, or Avocet cannot.
+pub(super) fn run(words: &[&str]) -> Result<(), String> {
+    let defaults = Options::parse_for(PEERS, &[])?;
+    let options = Options { workloads: WORKLOADS.to_vec(), ..defaults }.changed_by(words)?;
+    let is_countable = |workload: &Workload| matches!(workload, Workload::Hot | Workload::Miss);
+    if let Some(other) = options.workloads.iter().find(|workload| !is_countable(workload)) {
+        return Err(format!("only `hot` and `miss` can be counted, not `{}`", other.name()));
+    }
+    let mut figures = Vec::new();
+    for workload in &options.workloads {
+        let counts = per_query(*workload, &options.peers, &options)?;
+        let counts = counts.iter().map(|(peer, count)| (peer.name(), json::number(*count)));
+        figures.push((workload.name(), json::object(counts)));
+    }
     machine::keep("instr", &options.peers, json::object(figures)).map(drop)
 }
 
 /// Counts and prints the instructions of each peer per cached query. Omits servers that cannot be
 /// counted, except Avocet.
 pub(super) fn per_hit(peers: &[Peer], options: &Options) -> Result<Counts, String> {
+    per_query(Workload::Hot, peers, options)
+}
+
+fn per_query(workload: Workload, peers: &[Peer], options: &Options) -> Result<Counts, String> {
     let setup = Setup::prepare(peers, options)?;
+    let query = if workload == Workload::Miss { "forwarded query" } else { "cached query" };
     let mut counts = Counts::new();
     for peer in peers.iter().copied() {
-        match per_query(&setup, peer) {
+        match of_peer(&setup, peer, workload) {
             Ok(count) => {
-                println!("{:<10} {count:>8.0} user instructions per cached query", peer.name());
+                println!("{:<10} {count:>8.0} user instructions per {query}", peer.name());
                 counts.push((peer, count));
             }
             Err(error) if peer == Peer::Avocet => return Err(format!("avocet: {error}")),
@@ -51,27 +73,33 @@ pub(super) fn per_hit(peers: &[Peer], options: &Options) -> Result<Counts, Strin
     Ok(counts)
 }
 
-fn per_query(setup: &Setup, peer: Peer) -> Result<f64, String> {
+fn of_peer(setup: &Setup, peer: Peer, workload: Workload) -> Result<f64, String> {
     let [(few, shorter), (many, longer)] =
-        [count(setup, peer, COUNTS[0])?, count(setup, peer, COUNTS[1])?];
+        [count(setup, peer, workload, COUNTS[0])?, count(setup, peer, workload, COUNTS[1])?];
     Ok((longer as f64 - shorter as f64) / (many as f64 - few as f64))
 }
 
 /// Returns the number of responses of a run, and the number of instructions of the server from its
-/// start to its end.
-fn count(setup: &Setup, peer: Peer, queries: u64) -> Result<(u64, u64), String> {
+/// start to its end. The names of a first run are cached in each run, so that they do not count in
+/// the difference of two.
+fn count(
+    setup: &Setup,
+    peer: Peer,
+    workload: Workload,
+    queries: u64,
+) -> Result<(u64, u64), String> {
     remove_outputs(&setup.directory);
     let out = format!("--callgrind-out-file={}", setup.file(&format!("{OUTPUT}%p")).display());
     let mut command =
         ["valgrind", "--tool=callgrind", "--trace-children=yes", &out].map(str::to_owned).to_vec();
-    command.extend(configuration::prepare(setup, peer, Workload::Hot)?);
+    command.extend(configuration::prepare(setup, peer, workload)?);
     let log = setup.file("callgrind.log");
     let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
-    let server = Server::start(&launch, || ask::is_ready(setup.target(Workload::Hot)))?;
+    let server = Server::start(&launch, || ask::is_ready(setup.target(workload)))?;
     let ask = |count: u64| {
         let options = ["--count", &count.to_string(), "--window", WINDOW, "--secs", RUN_SECS];
-        let load = load::blast(setup, &setup.material.hot, &options)?;
-        Workload::Hot.judge(&load, None).map(|()| load.answered)
+        let load = load::blast(setup, setup.queries(workload), &options)?;
+        workload.judge(&load, None).map(|()| load.answered)
     };
     ask(super::material::HOT_NAMES.into())?;
     let answered = ask(queries)?;

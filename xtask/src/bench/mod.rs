@@ -63,7 +63,7 @@ pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
         ("quick", _) => peers::run(kind, &Options::parse_quick(words)?),
         ("abreast", _) => abreast::run(kind, &Options::parse_for(abreast::PEERS, words)?),
         ("agree", _) => agree::run(&Options::parse_for(agree::PEERS, words)?),
-        ("instr", _) => instr::run(&Options::parse_for(instr::PEERS, words)?),
+        ("instr", _) => instr::run(words),
         ("syscalls", _) => syscalls::run(&Options::parse_for(syscalls::PEERS, words)?),
         ("reload", _) => reload::run(words),
         ("querylog", _) => querylog::run(words),
