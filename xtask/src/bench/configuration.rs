@@ -282,8 +282,10 @@ impl Words {
         self.values.push((word, value.into()));
     }
 
-    /// Sets the size of the cache. Usually nothing is evicted. In `endurance`, all servers have the
-    /// same size as far as their units permit.
+    /// Sets the size of the cache, and whether it is saved. Usually nothing is evicted, and nothing
+    /// is saved: the instructions for the file that the server writes at its end would count. In
+    /// `endurance`, Avocet saves as by default, and all servers have the same size as far as their
+    /// units permit.
     fn set_cache(&mut self, peer: Peer, workload: Workload) {
         let (octets, messages, rrsets, entries) = match (workload, peer) {
             // Unbound's manual recommends that the RRset cache is twice as large as the message
@@ -294,6 +296,8 @@ impl Words {
             (_, Peer::Earlier | Peer::Logged | Peer::Avocet) => (0, 128, 96, 0),
             _ => (0, 1024, 1024, 2_000_000),
         };
+        let snapshot_secs = if workload == Workload::Endurance { 300 } else { 0 };
+        self.set("SNAPSHOTS", snapshot_secs.to_string());
         self.set("CACHE", octets.to_string());
         self.set("MESSAGES", messages.to_string());
         self.set("RRSETS", rrsets.to_string());
