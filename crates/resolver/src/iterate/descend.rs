@@ -6,6 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use avocet_cache::{Rank, Security};
+use avocet_dnssec::nsec::Nsec;
 use avocet_wire::{Rcode, Rtype, name};
 
 use super::Walker;
@@ -15,7 +16,7 @@ use super::cut::Cut;
 use super::fetch::Extent;
 use super::frame::Frame;
 use super::part::{Ending, Part};
-use super::rrset::{Denial, Name, Side, Stored};
+use super::rrset::{CachedAnswer, Denial, Name, Side, Stored};
 use crate::failure::Failure;
 
 /// Maximum number of referrals for one name.
@@ -26,6 +27,9 @@ const MAX_MINIMISED: u32 = 10;
 /// MINIMISE_ONE_LAB).
 const MINIMISED_BY_ONE: u32 = 4;
 
+/// Maximum number of RRsets that are searched for an NSEC record that shows longer names.
+const MAX_SHOWING: usize = 4;
+
 /// The types of cached data that show that a minimised name exists: the types that clients query
 /// most.
 const KNOWN_BY: [Rtype; 4] = [Rtype::A, Rtype::AAAA, Rtype::MX, Rtype::TXT];
@@ -34,8 +38,9 @@ type Proving<'a> = Pin<Box<dyn Future<Output = Option<Part>> + Send + 'a>>;
 
 /// The knowledge about the complete name after a query for a minimised name.
 enum Shortened {
-    /// The minimised name exists, so the complete name may exist.
-    Exists,
+    /// The minimised name exists, so the complete name may exist. Contains the number of labels
+    /// that are known to exist.
+    Exists(usize),
     /// The response to the minimised name shows nothing about the complete name.
     Unknown,
     /// The response answers the question for the complete name.
@@ -54,7 +59,7 @@ pub(crate) enum Seen {
 impl Shortened {
     fn seen(&self) -> Seen {
         match self {
-            Self::Exists => Seen::Exists,
+            Self::Exists(_) => Seen::Exists,
             Self::Unknown | Self::Ends(_) => Seen::Unknown,
         }
     }
@@ -117,15 +122,15 @@ impl Shown {
         hides
     }
 
-    /// Records that a minimised name exists. Its ancestors then exist, too.
-    fn exists(&mut self, shown: &Name) {
-        self.known = self.known.max(name::labels(shown).count());
+    /// Records that the ancestor of the name with this number of labels exists.
+    fn exists(&mut self, labels: usize) {
+        self.known = self.known.max(labels);
     }
 
     /// Applies the information on a minimised name. Returns the answer if there is one.
-    fn take(&mut self, shown: &Name, known: Shortened) -> Option<Part> {
+    fn take(&mut self, known: Shortened) -> Option<Part> {
         match known {
-            Shortened::Exists => self.exists(shown),
+            Shortened::Exists(labels) => self.exists(labels),
             Shortened::Unknown => self.whole = true,
             Shortened::Ends(part) => return Some(*part),
         }
@@ -182,8 +187,10 @@ impl Walker {
             let asked = shown.next();
             let is_whole = shown.is_whole(&asked);
             let asked_type = if is_whole { qtype } else { Rtype::A };
-            if !is_whole && let Some(known) = self.known_shortened(&asked, &cut, frame).await {
-                match shown.take(&asked, known) {
+            if !is_whole
+                && let Some(known) = self.known_shortened((&asked, qname), &cut, frame).await
+            {
+                match shown.take(known) {
                     Some(part) => return Ok(part),
                     None => continue,
                 }
@@ -216,7 +223,7 @@ impl Walker {
                         self.tell_limit("referrals for one name");
                         return Err(Failure::TooManyReferrals);
                     }
-                    shown.exists(&next.zone);
+                    shown.exists(name::labels(&next.zone).count());
                     self.tell_cut(&next);
                     cut = next;
                 }
@@ -224,9 +231,9 @@ impl Walker {
                     if is_whole && is_of_child(&part, qtype, &cut) && shown.reveals_slowly() => {}
                 Reply::Part(part) if is_whole => return Ok(*part),
                 Reply::Part(part) => {
-                    let taken = self.take_shortened(*part, (qname, qtype), frame).await;
-                    self.shortened.insert(asked.clone(), taken.seen());
-                    if let Some(part) = shown.take(&asked, taken) {
+                    let taken = self.take_shortened(*part, &asked, (qname, qtype), frame).await;
+                    self.shortened.insert(asked, taken.seen());
+                    if let Some(part) = shown.take(taken) {
                         return Ok(part);
                     }
                 }
@@ -234,16 +241,19 @@ impl Walker {
         }
     }
 
-    /// Returns what cached data shows about a minimised name, without a query.
+    /// Returns what cached data shows about a minimised name and the complete one, without a query.
     async fn known_shortened(
         &mut self,
-        asked: &Name,
+        (asked, qname): (&Name, &Name),
         cut: &Cut,
         frame: &Frame<'_>,
     ) -> Option<Shortened> {
         let seen = self.shortened.get(asked).copied();
-        if seen == Some(Seen::Exists) || self.knows_to_exist(asked).await {
-            return Some(Shortened::Exists);
+        if seen == Some(Seen::Exists) {
+            return Some(Shortened::Exists(name::labels(asked).count()));
+        }
+        if let Some(labels) = self.labels_known_to_exist(asked, qname).await {
+            return Some(Shortened::Exists(labels));
         }
         match self.denied_before(asked, cut).await {
             Some(part) if frame.to_deny == Extent::Part => Some(Shortened::Ends(Box::new(part))),
@@ -252,30 +262,40 @@ impl Walker {
         }
     }
 
-    /// Returns whether the name is known to exist, from cached data or a cached proof of NODATA.
-    async fn knows_to_exist(&mut self, name: &Name) -> bool {
+    /// Returns the number of labels that are known to exist, if the minimised name is known to
+    /// exist from cached data or a cached proof of NODATA.
+    async fn labels_known_to_exist(&mut self, asked: &Name, qname: &Name) -> Option<usize> {
         for rtype in KNOWN_BY {
-            if self.io.look_up(Side::Zone, name, rtype).await.is_some() {
-                return true;
+            match self.io.look_up(Side::Zone, asked, rtype).await {
+                Some((CachedAnswer::Denied(denial), _)) => {
+                    return Some(labels_shown(&denial, asked, qname));
+                }
+                Some(_) => return Some(name::labels(asked).count()),
+                None => {}
             }
         }
-        let is_nodata = |denial: &Denial| denial.rcode == Rcode::NOERROR;
-        let proven = self.part_from_gap(name, Rtype::A).await;
-        proven.is_some_and(
-            |part| matches!(&part.ending, Ending::Denied(_, denial) if is_nodata(denial)),
-        )
+        match self.part_from_gap(asked, Rtype::A).await?.ending {
+            Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR => {
+                Some(labels_shown(&denial, asked, qname))
+            }
+            _ => None,
+        }
     }
 
     /// Evaluates the response to a query for a minimised name.
     async fn take_shortened(
         &mut self,
         part: Part,
+        asked: &Name,
         (qname, qtype): (&Name, Rtype),
         frame: &Frame<'_>,
     ) -> Shortened {
         if !denies_all(&part) {
             self.keep(&part, Rtype::A);
-            return Shortened::Exists;
+            return Shortened::Exists(match &part.ending {
+                Ending::Denied(_, denial) => labels_shown(denial, asked, qname),
+                _ => name::labels(asked).count(),
+            });
         }
         self.keep_shortened_denial(&part);
         if frame.to_deny == Extent::Part && !part.is_alias() {
@@ -351,6 +371,33 @@ fn denies_all(part: &Part) -> bool {
     part.is_alias() || denies && !matches!(part.ending, Ending::Answered)
 }
 
+/// Returns the number of labels of the longest ancestor of a name that a NODATA response for the
+/// minimised name `asked` shows to exist.
+///
+/// If an NSEC record goes past the minimised name to a name far below it, the names between the two
+/// are empty non-terminals without records, so none of them is a zone cut. The record need not be
+/// validated: if it lies, the server of the zone gets a query with more labels, and still refers to
+/// a zone cut if there is one.
+fn labels_shown(denial: &Denial, asked: &Name, qname: &Name) -> usize {
+    let labels = name::labels(asked).count();
+    let Some(soa) = &denial.soa else { return labels };
+    let nsecs = denial.proof.iter().take(MAX_SHOWING).filter(|set| set.rtype == Rtype::NSEC);
+    let showing = nsecs
+        .filter_map(|set| Nsec::read(&set.owner, set.records.first()?, &soa.owner))
+        .find(|nsec| nsec.covers(asked) && nsec.shows_below(asked));
+    let Some(nsec) = showing else { return labels };
+    let shared = labels_in_common(nsec.next, qname);
+    // The next name itself has records, and may be a zone cut.
+    labels.max(shared.min(name::labels(nsec.next).count().saturating_sub(1)))
+}
+
+/// Returns the number of labels at the end of both names that are equal.
+fn labels_in_common(a: &[u8], b: &[u8]) -> usize {
+    let (a, b): (Vec<&[u8]>, Vec<&[u8]>) = (name::labels(a).collect(), name::labels(b).collect());
+    let pairs = a.iter().rev().zip(b.iter().rev());
+    pairs.take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::cut::CutServers;
@@ -367,7 +414,7 @@ mod tests {
             if shown.is_whole(&next) {
                 return labels;
             }
-            shown.exists(&next);
+            shown.exists(labels[labels.len() - 1]);
         }
     }
 

@@ -109,6 +109,42 @@ fn a_proof_that_a_shortened_name_has_no_data_denies_no_name_below_it() {
     assert!(answer.authentic);
 }
 
+/// The NSEC record for `a.example.` goes on to the next name with records. The names between the two
+/// are no zone cuts, so no query is made for them. The next name itself may be a zone cut.
+#[test]
+fn names_that_a_proof_shows_to_be_no_zone_cuts_are_not_asked_for() {
+    let setup = Setup::new();
+    let zone = &setup.example;
+    let keys = lines(&[zone.sign("an", &zone.dnskey())]);
+    let address = |name| lines(&[zone.sign("an", &format!("{name} 300 A 198.51.100.5"))]);
+    let (first, second) = (address("e.d.c.b.a.example."), address("f.d.c.b.a.example."));
+    let soa = || zone.sign("au", "example. 300 SOA ns.example. host.example. 1 2 3 4 300");
+    let nodata = |nsec: &str| lines(&[soa(), zone.sign("au", nsec)]);
+    let before = nodata("example. 300 NSEC d.c.b.a.example. NS SOA RRSIG NSEC DNSKEY");
+    let at = nodata("d.c.b.a.example. 300 NSEC e.d.c.b.a.example. TXT RRSIG NSEC");
+    let answers: &[(&str, &[String])] = &[
+        ("example. DNSKEY", &keys),
+        ("a.example. A", &before),
+        ("d.c.b.a.example. A", &at),
+        ("e.d.c.b.a.example. A", &first),
+        ("f.d.c.b.a.example. A", &second),
+    ];
+    for validation in [Some(validation(&setup.root)), None] {
+        let mut world =
+            setup.world_with(Recursion { qname_minimisation: true, validation, ..recursion() });
+        world.serve(2, served("example.", answers));
+        let answer = world.resolve("e.d.c.b.a.example. A");
+        answer.check(Rcode::NOERROR, &["answer e.d.c.b.a.example. 300 A 198.51.100.5"]);
+        let names = ["a", "d.c.b.a", "e.d.c.b.a"].map(|name| format!("2: {name}.example. A"));
+        let sent = world.take_sent();
+        let asked: Vec<_> = sent.iter().filter(|sent| sent.ends_with(" A")).collect();
+        assert_eq!(asked[asked.len() - 3..].to_vec(), names.iter().collect::<Vec<_>>(), "{sent:?}");
+        // The cached denial shows the same.
+        world.resolve("f.d.c.b.a.example. A");
+        assert_eq!(world.take_sent(), ["2: f.d.c.b.a.example. A"]);
+    }
+}
+
 /// A result that must not be cached still serves the question that fetched it.
 #[test]
 fn a_shortened_name_is_asked_for_once_by_a_question_whatever_its_ttl() {
