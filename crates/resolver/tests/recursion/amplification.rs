@@ -82,6 +82,25 @@ fn servers_without_an_address_in_domains_that_do_not_exist_cost_6_queries() {
     }
 }
 
+/// Denials of whole domains by a top-level domain do not count as failed look-ups: a zone may have
+/// many servers in domains that have expired, and is resolved if one server is left (RFC 1035 §7.1).
+/// The number of queries to the top-level domain is limited all the same.
+#[test]
+fn servers_in_domains_that_are_not_registered_cost_20_queries() {
+    let mut world = world();
+    let referral: Vec<String> =
+        (0..100).map(|number| format!("au attack. 60 NS ns.gone{number}.victim.")).collect();
+    let to_victim: &[&str] = &["au victim. 3600 NS ns.victim.", "ad ns.victim. 3600 A 192.0.2.2"];
+    world.serve(
+        1,
+        authority(".", &[("*attack. A", &borrowed(&referral)), ("*victim. A", to_victim)]),
+    );
+    world.serve(2, authority("victim.", &[]));
+    check(&mut world, "x.attack. A", Rcode::SERVFAIL, 20);
+    // The denials are cached, and so is the failure to find an address.
+    check(&mut world, "y.attack. A", Rcode::SERVFAIL, 6);
+}
+
 #[test]
 fn silent_servers_of_the_configuration_cost_8_queries() {
     use avocet_resolver::StubZone;

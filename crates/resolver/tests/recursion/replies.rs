@@ -253,6 +253,84 @@ fn names_of_255_octets(query: &Query, _: usize) -> Message {
     message
 }
 
+fn many_keys(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    message.fill(ANSWER, 48, |number| {
+        let key = [&[1, 1, 3, 15][..], &[0; 30], &number.to_be_bytes()].concat();
+        (QNAME.to_vec(), key)
+    });
+    message
+}
+
+fn denial_with_many_nsec3(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    let zone = above(query, labels(query) - 1);
+    message.add(AUTHORITY, (&zone, 6), SOA);
+    message.fill(AUTHORITY, 50, |number| {
+        // The digits 1 to 9 and the letter A are of base32hex, so each label is a hash.
+        let hash = format!("{number:032}").replace('0', "a");
+        let owner = [&[32], hash.as_bytes(), &zone].concat();
+        (owner, [&[1, 0, 0, 0, 0, 20][..], &[7; 20], &[0, 1, 0x40]].concat())
+    });
+    message
+}
+
+fn many_edns_options(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    let options: Vec<u8> =
+        (0x8000..0xbe80_u16).flat_map(|code| [code.to_be_bytes(), [0, 0]]).flatten().collect();
+    message.add(ANSWER, (&QNAME, 1), &[198, 51, 100, 1]);
+    message.add(ADDITIONAL, (&[0], 41), &options);
+    message
+}
+
+fn service_with_many_parameters(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    let parameters = (1_000..17_000_u16).flat_map(|key| [key.to_be_bytes(), [0, 0]]).flatten();
+    let data: Vec<u8> = [0, 1, 0].into_iter().chain(parameters).collect();
+    message.add(ANSWER, (&QNAME, 1), &[198, 51, 100, 1]);
+    message.add(ADDITIONAL, (&QNAME, 65), &data);
+    message
+}
+
+fn many_signatures_of_one_set(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    message.add(ANSWER, (&QNAME, 1), &[198, 51, 100, 1]);
+    message.fill(ANSWER, 46, |number| (QNAME.to_vec(), signature(1, number)));
+    message
+}
+
+fn many_servers_of_many_names(query: &Query, number: usize) -> Message {
+    let mut message = referral(query, number);
+    message.fill(AUTHORITY, 2, |number| (below(number, QNAME), below(number, QNAME)));
+    message
+}
+
+fn referral_with_many_signatures(query: &Query, number: usize) -> Message {
+    let mut message = referral(query, number);
+    let zone = above(query, labels(query) - 2);
+    message.fill(AUTHORITY, 46, |number| (zone.to_vec(), signature(43, number)));
+    message
+}
+
+fn long_text(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    message.add(ANSWER, (&QNAME, 1), &[198, 51, 100, 1]);
+    message.add(AUTHORITY, (&QNAME, 16), &[0; 60_000]);
+    message
+}
+
+fn denial_with_long_bitmaps(query: &Query, _: usize) -> Message {
+    let mut message = Message::to(query, AA);
+    let zone = above(query, labels(query) - 1);
+    message.add(AUTHORITY, (&zone, 6), SOA);
+    message.fill(AUTHORITY, 47, |number| {
+        let windows = (0..=255).flat_map(|window| [window, 1, 1]);
+        (below(number, zone), std::iter::once(0).chain(windows).collect())
+    });
+    message
+}
+
 /// All these replies, by name.
 pub(crate) const REPLIES: &[(&str, Reply)] = &[
     ("a denial by many names", denial_of_many_names),
@@ -270,4 +348,13 @@ pub(crate) const REPLIES: &[(&str, Reply)] = &[
     ("malformed names at the end of chains", malformed_names_at_the_end_of_chains),
     ("records of a meta type", records_of_a_meta_type),
     ("names of 255 octets", names_of_255_octets),
+    ("keys", many_keys),
+    ("a denial with many NSEC3 records", denial_with_many_nsec3),
+    ("EDNS options", many_edns_options),
+    ("a service with many parameters", service_with_many_parameters),
+    ("signatures of one RRset", many_signatures_of_one_set),
+    ("servers of many names", many_servers_of_many_names),
+    ("a referral with many signatures", referral_with_many_signatures),
+    ("a text of 60,000 strings", long_text),
+    ("a denial with long bitmaps", denial_with_long_bitmaps),
 ];

@@ -109,8 +109,8 @@ fn a_proof_that_a_shortened_name_has_no_data_denies_no_name_below_it() {
     assert!(answer.authentic);
 }
 
-/// The NSEC record for `a.example.` goes on to the next name with records. The names between the two
-/// are no zone cuts, so no query is made for them. The next name itself may be a zone cut.
+/// The NSEC record for `a.example.` goes on to the next name with records. The names between the
+/// two are no zone cuts, so no query is made for them. The next name itself may be a zone cut.
 #[test]
 fn names_that_a_proof_shows_to_be_no_zone_cuts_are_not_asked_for() {
     let setup = Setup::new();
