@@ -329,10 +329,37 @@ fn a_control_client_waits_where_no_descriptor_is_left() {
     std::io::Write::write_all(&mut waiting, b"{\"command\":\"stats\"}\n").unwrap();
     let limited = server.wait_for_line("cannot accept control clients");
     assert!(limited.contains("WARN"), "{limited}");
+    assert!(main_thread_share(&server) < 0.2);
     assert!(limit(200));
     let mut answer = String::new();
     std::io::Read::read_to_string(&mut waiting, &mut answer).unwrap();
     assert!(answer.contains("\"done\":true"), "{answer}");
+    let log = server.stop();
+    let limited = log.iter().filter(|line| line.contains("cannot accept control clients")).count();
+    assert_eq!(limited, 1, "a failure that lasts is logged once");
+}
+
+#[test]
+fn control_clients_beyond_the_limit_do_not_keep_the_main_thread_busy() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let server = site.start();
+    let silent: Vec<_> = (0..70).map(|_| site.control()).collect();
+    assert!(main_thread_share(&server) < 0.2);
+    drop(silent);
+    assert!(site.avocet_text(&["status"]).contains("queries"));
+}
+
+/// Returns the share of half a second for which the main thread of a server uses a core.
+fn main_thread_share(server: &crate::server::Server) -> f64 {
+    let used_nanos = || -> f64 {
+        let path = format!("/proc/{0}/task/{0}/schedstat", server.id());
+        let text = fs::read_to_string(path).unwrap();
+        text.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    let (began, before) = (std::time::Instant::now(), used_nanos());
+    std::thread::park_timeout(std::time::Duration::from_millis(500));
+    (used_nanos() - before) / began.elapsed().as_nanos() as f64
 }
 
 #[test]

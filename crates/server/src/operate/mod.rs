@@ -23,6 +23,7 @@
 //!   HandingOver ─"yield"─> Released ────┴──"ready"──> HandedOver: nothing is saved or removed
 //! ```
 
+mod control_rest;
 mod release;
 mod successor;
 pub(crate) mod take_over;
@@ -49,7 +50,7 @@ use avocet_nameserver::zone_files::ZoneFiles;
 use avocet_web::WebStores;
 use avocet_web::access::Access;
 
-use crate::control::{Backlog, ControlSocket, Orders, refuse};
+use crate::control::{ControlSocket, Orders, refuse};
 use crate::http::{self, HttpServer};
 use crate::keepers;
 use crate::lists::leisure::free_at_leisure;
@@ -84,6 +85,7 @@ use avocet_worker::home_ca::HomeCa;
 use avocet_worker::mailbox::Letter;
 use avocet_worker::state::Shared;
 use avocet_worker::threads::RingEnds;
+use control_rest::ControlRest;
 use release::Release;
 pub(crate) use successor::{ConfigText, load_caches_early};
 pub use take_over::TakeOverError;
@@ -155,8 +157,7 @@ pub(crate) struct Operation {
     /// The thread of the pools.
     pools: Option<JoinHandle<()>>,
     control: ControlSocket,
-    /// Whether the poller ignores the control socket until the next check of the timers.
-    is_control_resting: bool,
+    control_rest: ControlRest,
     http: Option<HttpServer>,
     /// The thread of the HTTP listener after the server was taken over.
     http_ends: Option<JoinHandle<()>>,
@@ -215,7 +216,7 @@ impl Operation {
             otlp: None,
             pools: None,
             control,
-            is_control_resting: false,
+            control_rest: ControlRest::default(),
             http: http.map_err(OperationError::System)?,
             http_ends: None,
             listening,
@@ -264,7 +265,7 @@ impl Operation {
         }
         loop {
             let is_calm = self.ending == Ending::None && self.release == Release::None;
-            let tick = if is_calm { TICK_MS } else { DRAIN_TICK_MS };
+            let tick = if is_calm { self.control_rest.tick_ms() } else { DRAIN_TICK_MS };
             self.poller.wait(&mut events, Some(tick)).map_err(OperationError::System)?;
             let mut is_impatient = false;
             for event in events.iter() {
@@ -368,17 +369,6 @@ impl Operation {
         }
     }
 
-    /// Accepts control clients. If some must wait, ignores the socket until the next check of the
-    /// timers, because the poller would report the same clients again and again.
-    fn accept_control_clients(&mut self) {
-        match self.control.accept(&self.running, &self.orders) {
-            Ok(Backlog::Empty) => return,
-            Ok(Backlog::Waiting) => {}
-            Err(error) => tracing::warn!(%error, "cannot accept control clients"),
-        }
-        self.is_control_resting = self.poller.remove(&self.control).is_ok();
-    }
-
     /// Starts a take-over for a control client.
     fn take_orders(&mut self) {
         for stream in self.orders.take() {
@@ -440,10 +430,7 @@ impl Operation {
         {
             return self.hand_over();
         }
-        if self.is_control_resting {
-            let added = self.poller.add(&self.control, CONTROL, Interest::Read, Trigger::Level);
-            self.is_control_resting = added.is_err();
-        }
+        self.end_control_rest();
         // While another process may own the data directory, nothing is due that writes it.
         let Ok(_change) = ownership::try_change() else { return };
         self.look_at_file();

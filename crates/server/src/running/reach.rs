@@ -34,6 +34,16 @@ const FAILURES: u64 = 3;
 const RETRY: Duration = Duration::from_secs(30);
 /// 2026-01-01, in Unix seconds: a clock that shows a time before this release is wrong.
 const EARLIEST_SECS: u64 = 1_767_225_600;
+/// The extended errors of failures that only replies cause.
+const OF_REPLIES: [Ede; 7] = [
+    Ede::DNSSEC_INDETERMINATE,
+    Ede::DNSSEC_BOGUS,
+    Ede::DNSKEY_MISSING,
+    Ede::RRSIGS_MISSING,
+    Ede::NO_ZONE_KEY_BIT_SET,
+    Ede::NSEC_MISSING,
+    Ede::INVALID_DATA,
+];
 /// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that checks whether names can be resolved, see the \
                      log; restart the server";
@@ -221,7 +231,12 @@ impl Seen {
                 TraceEvent::Failed { ede, .. } => Some(*ede),
                 _ => None,
             };
-            self.has_reply |= matches!(step.event, TraceEvent::Reply { .. });
+            self.has_reply |= match &step.event {
+                TraceEvent::Reply { .. } => true,
+                // A failure of the cache. Without replies, there would be no data to object to.
+                TraceEvent::Failed { ede, .. } => OF_REPLIES.contains(&Ede(*ede)),
+                _ => false,
+            };
             self.has_outdated_signature |= ede.is_some_and(|ede| outdated.contains(&ede));
             self.read(&step.steps);
         }
@@ -281,6 +296,10 @@ mod tests {
         };
         let keys = TraceEvent::KnownKeys { zone: ".".to_owned(), result: expired };
         let outdated = [reply(), step(keys, Vec::new())];
+        let failed =
+            |ede: Ede| [step(TraceEvent::Failed { ede: ede.0, text: String::new() }, vec![])];
+        check(&failed(Ede::DNSKEY_MISSING), None, "intercepts port 53");
+        check(&failed(Ede::NO_REACHABLE_AUTHORITY), None, "no root server responds");
         let forwarder = [SocketAddr::from(([192, 0, 2, 1], 53))];
         check(&silent, None, "no root server responds");
         check(&[], None, "no root server responds");
