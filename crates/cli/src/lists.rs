@@ -127,8 +127,8 @@ fn check_lines(report: &ListReport) -> Vec<String> {
     lines.extend(report.triggers.as_ref().map(triggers_text));
     if report.beyond_limits > 0 {
         lines.push(format!(
-            "{} of its entries are not in force: other lists use up a limit; see \"Limits\" in \
-             the manual's page on lists",
+            "{} of its entries are not in force: a limit of one list or of all lists is used up; \
+             see \"Limits\" in the manual's page on lists",
             report.beyond_limits
         ));
     }

@@ -66,9 +66,11 @@ fn queries_text(queries: &QueryCounts) -> String {
 }
 
 fn list_text(list: &ListStatus) -> String {
+    // A file has no time for the next fetch.
+    let how = if list.next_at.is_none() { "read" } else { "fetched" };
     let looked = match list.succeeded_at {
         None => String::new(),
-        at => format!(", fetched {}", ago(at)),
+        at => format!(", {how} {}", ago(at)),
     };
     let force = match list.in_force {
         true => entries(list.entries),

@@ -378,6 +378,23 @@ fn an_ended_pause_leaves_the_file() {
 }
 
 #[test]
+fn pauses_and_grants_are_shown_with_the_time_left() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "[policy]\nblock-private = true\n");
+    let _server = site.start();
+    // The whole minutes left are one less as soon as a second has passed.
+    let check = |text: String| {
+        let is_left = ["46 min left", "45 min left"].iter().any(|left| text.contains(left));
+        assert!(is_left, "{text}");
+    };
+    check(site.avocet_text(&["pause", "--for", "46m"]));
+    check(site.avocet_text(&["policy", "status"]));
+    check(site.avocet_text(&["grant", "x.example", "--for", "46m"]));
+    site.avocet_text(&["pause", "--end"]);
+    check(site.avocet_text(&["policy", "status"]));
+}
+
+#[test]
 fn a_pause_for_an_address_needs_no_table() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let rule =

@@ -1,13 +1,15 @@
 //! How the server adapts to the machine: accounts, permissions, addresses, descriptors.
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use avocet_testkit::confinement::Confinement;
 
+use crate::namespace::in_namespace;
 use crate::server::{Server, Site, exists};
 use crate::upstream::{ADDRESS, Upstream};
 
@@ -224,4 +226,41 @@ fn a_server_that_can_resolve_nothing_says_why_until_it_can() {
     assert_eq!(site.ask("d.example").0, ADDRESS);
     server.wait_for_line("condition resolved");
     assert_eq!(site.http_get("/ready").0, 200);
+}
+
+/// Many networks answer all queries to port 53 themselves.
+#[test]
+fn a_network_that_answers_for_the_root_is_named() {
+    in_namespace("surroundings::a_network_that_answers_for_the_root_is_named", &[], || {
+        let site = Site::new();
+        let root = UdpSocket::bind("127.0.0.63:53").unwrap();
+        thread::spawn(move || deny_all(&root));
+        let hints = site.directory.join("hints");
+        fs::write(&hints, ". 3600 NS a.root.\na.root. 3600 A 127.0.0.63\n").unwrap();
+        site.write(&format!(
+            "[server]\nlisten = [\"{}\"]\nhttp = \"{}\"\n[resolver]\nmode = \"recurse\"\n\
+             query-private = true\nroot-hints = \"{}\"\n[data]\ndirectory = \"{}\"\n",
+            site.dns,
+            site.http,
+            hints.display(),
+            site.data().display()
+        ));
+        let mut server = site.start();
+        for name in ["a.example", "b.example", "c.example", "d.example"] {
+            assert_eq!(site.ask_any(name).0 & 0xf, 2, "SERVFAIL");
+        }
+        let line = server.wait_for_line("names cannot be resolved");
+        assert!(line.contains("something intercepts port 53"), "{line}");
+    });
+}
+
+/// Answers each query with NXDOMAIN.
+fn deny_all(socket: &UdpSocket) {
+    let mut buffer = [0; 4096];
+    while let Ok((len, from)) = socket.recv_from(&mut buffer) {
+        let end = 12 + buffer[12..len].iter().position(|octet| *octet == 0).unwrap() + 5;
+        buffer[2..12].copy_from_slice(&[0x84, 3, 0, 1, 0, 0, 0, 0, 0, 0]);
+        // The test may be over.
+        let _ = socket.send_to(&buffer[..end], from);
+    }
 }

@@ -172,6 +172,25 @@ fn why_says_which_lines_would_decide_without_a_rule_or_a_pause() {
 }
 
 #[test]
+fn commands_take_addresses_and_names_in_any_alphabet() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    let server = format!("@{}", site.dns);
+    site.avocet_text(&["query", &server, "-x", "8.8.4.4"]);
+    assert_eq!(upstream.asked(), ["4.4.8.8.in-addr.arpa."]);
+    site.avocet_text(&["query", &server, "-x", "2001:4860::8"]);
+    let reverse = format!("8.{}0.6.8.4.1.0.0.2.ip6.arpa.", "0.".repeat(23));
+    assert_eq!(upstream.asked(), [reverse]);
+    let queries = [&["query", &server, "b\u{fc}cher.example"][..], &["why", "B\u{dc}CHER.example"]];
+    for arguments in queries {
+        let text = site.avocet_text(arguments);
+        assert!(text.contains("xn--bcher-kva.example."), "{text}");
+    }
+    assert_eq!(upstream.asked()[0], "xn--bcher-kva.example.");
+}
+
+#[test]
 fn why_shows_the_steps_of_a_failure() {
     let site = Site::new();
     let refusing = crate::server::udp_socket();
@@ -308,6 +327,8 @@ fn a_cloaked_name_is_blocked_also_after_its_records_have_expired() {
     while !is_expired {
         let text = site.avocet_text(&["why", "cloak.example"]);
         assert!(text.contains("blocked by list ads"), "{text}");
+        let line = "list ads, line 1: block the alias ads.example., decides";
+        assert!(text.contains(line), "{text}");
         is_expired = text.contains("; expired ");
     }
 }

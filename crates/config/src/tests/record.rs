@@ -62,6 +62,10 @@ fn local_zones_are_names_of_their_own() {
 fn wrong_records_are_refused() {
     let a = "type = \"A\"\nvalues = [\"192.0.2.1\"]\n";
     let cases = [
+        (
+            format!("name = \"my nas.lan\"\n{a}"),
+            "2:8: \"my nas.lan\" has a space in it; if that is intended, write \\\\032".to_owned(),
+        ),
         (a.to_owned(), "1:1: `name` is missing: a name such as \"corp.example\"".to_owned()),
         (
             "name = \"x\"\nvalues = []".to_owned(),

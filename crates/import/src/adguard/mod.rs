@@ -229,19 +229,7 @@ fn allowed(dns: &mut Section, draft: &mut Draft) {
     if networks.is_empty() {
         return;
     }
-    // The server sends itself queries for the hosts of lists, so its own addresses must be allowed.
-    let is_missing = |own: &&str| !networks.iter().any(|network| network == own);
-    let own: Vec<&str> = ["127.0.0.0/8", "::1/128"].into_iter().filter(is_missing).collect();
-    if !own.is_empty() {
-        let reason = format!(
-            "{} are added: the server sends itself queries for the hosts of lists",
-            own.join(", ")
-        );
-        draft.note("dns.allowed_clients", reason);
-    }
-    let all: Vec<String> =
-        networks.iter().cloned().chain(own.iter().map(|network| (*network).to_owned())).collect();
-    draft.set("server", "allow", all, "dns.allowed_clients");
+    draft.set("server", "allow", networks, "dns.allowed_clients");
 }
 
 /// Reads `blocked_hosts`, the names that get no answer. Names of class CH are settings of the

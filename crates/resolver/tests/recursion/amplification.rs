@@ -83,8 +83,8 @@ fn servers_without_an_address_in_domains_that_do_not_exist_cost_6_queries() {
 }
 
 /// Denials of whole domains by a top-level domain do not count as failed look-ups: a zone may have
-/// many servers in domains that have expired, and is resolved if one server is left (RFC 1035 §7.1).
-/// The number of queries to the top-level domain is limited all the same.
+/// many servers in domains that have expired, and is resolved if one server is left (RFC 1035
+/// §7.1). The number of queries to the top-level domain is limited all the same.
 #[test]
 fn servers_in_domains_that_are_not_registered_cost_20_queries() {
     let mut world = world();
