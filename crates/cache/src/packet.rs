@@ -86,8 +86,8 @@ use crate::{
 const HEADER_BYTES: usize = 12;
 /// Maximum TTL in a stale response, in seconds (RFC 8767 §4).
 pub const STALE_TTL_SECS: u32 = 30;
-/// Divisor of the validity of an entry. A popular entry is refreshed when less than this fraction
-/// of its validity remains.
+/// Divides the validity of an entry. A popular entry is due for a refresh when less time remains
+/// than the quotient.
 const PREFETCH_DIVISOR: u32 = 10;
 /// Number of octets of EDE, note and flags after the TTL offsets.
 const TRAILER_BYTES: usize = 5;

@@ -20,8 +20,8 @@ pub struct UpdateRule {
     /// The name of the key, in lower case and wire form.
     key: Box<[u8]>,
     names: UpdateNames,
-    /// The types that the key may change; empty for all types except those that must be named
-    /// explicitly.
+    /// The types that the key may change. If empty, the key may change all types except those that
+    /// an item must name.
     types: Vec<Rtype>,
 }
 

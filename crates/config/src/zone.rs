@@ -177,7 +177,8 @@ impl ZoneConfig {
     }
 
     /// Returns the configuration of a member of this catalog. The member has the primaries of the
-    /// catalog, and the same servers may transfer it and get NOTIFY.
+    /// catalog. The servers that may transfer the catalog or get NOTIFY for it may do the same for
+    /// the member.
     #[must_use]
     pub fn member(&self, name: &[u8], data: &Path) -> Self {
         let file = Self::member_file(name, data);

@@ -1,8 +1,8 @@
 //! Configured zones that are not part of the public tree.
 //!
-//! The root and `arpa.` are signed and prove that these zones do not exist. Nothing in the zones
-//! can thus be validated, so that they are treated as if a negative trust anchor were above them
-//! (RFC 7646). In Unbound, `domain-insecure` serves this purpose.
+//! The root and `arpa.` are signed and prove that these zones do not exist. The server therefore
+//! cannot validate these zones, and treats them as if a negative trust anchor (RFC 7646) were above
+//! them. In Unbound, `domain-insecure` has this effect.
 
 use avocet_config::Config;
 use avocet_config::recurse::Mode;

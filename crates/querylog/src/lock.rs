@@ -16,7 +16,7 @@ const LOCK: &str = "lock";
 pub(crate) struct LockedFile(File);
 
 impl LockedFile {
-    /// Takes a lock that others can share. Waits for an exclusive lock.
+    /// Takes a lock that others can share. Waits while another process has an exclusive lock.
     ///
     /// # Errors
     /// The file system refuses.

@@ -1,5 +1,5 @@
-//! Routes. The table of all routes, [`ROUTES`], is the source of the router, the scopes that
-//! requests need, and the OpenAPI document. It is also compared with the command line.
+//! Routes. The table of all routes, [`ROUTES`], determines the router, the scopes that requests
+//! need, and the OpenAPI document. A test compares the table with the commands of the command line.
 
 use avocet_config::entry::EntryTable;
 use avocet_control::access::AccessScope;

@@ -389,8 +389,8 @@ impl State {
         self.close_blocked(draft);
     }
 
-    /// Notes servers for names below a name whose address is set. In Avocet, records take
-    /// precedence over servers.
+    /// Adds a note for each server that dnsmasq uses for names below a name with an address. In
+    /// Avocet, these names get the address, because records take precedence over servers.
     fn note_hidden(&self, draft: &mut Draft) {
         let mut hidden = Vec::new();
         for (zone, place) in draft

@@ -1,7 +1,8 @@
 //! Counts the matches of each rule and each list.
 //!
-//! Each worker counts separately, as for all metrics; a reader adds them up. A count belongs to the
-//! name of a rule or list, so it continues across reloads, even if the index changes.
+//! Each worker counts separately, as for all metrics. A reader adds up the counts of all workers. A
+//! count belongs to the name of a rule or list, so it continues across reloads, even if the index
+//! of the rule or list changes.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -195,8 +196,8 @@ impl PendingCounts {
         self.list = note;
     }
 
-    /// Returns the note of the list that decided; zero if an answer carries the note, or if no list
-    /// decided.
+    /// Returns the note (index of the reason) of the list that decided. Returns zero if an answer
+    /// carries the note, or if no list decided.
     pub(super) fn list(&self) -> u16 {
         self.list
     }

@@ -26,9 +26,9 @@ impl GeoDatabase {
     /// rule and no pool needs it.
     ///
     /// # Errors
-    /// The file cannot be read, or has no countries. This error is fatal: without the database,
-    /// rules on some countries would match nothing, and rules on all other countries would match
-    /// everything.
+    /// The file cannot be read, or has no countries. This error is fatal: without the database, a
+    /// rule for some countries would match nothing, and a rule for all countries but some would
+    /// match everything.
     pub fn of(config: &PolicyConfig) -> Result<Option<Arc<Self>>, StateError> {
         config.geo_file().map(|path| Self::read(path).map(Arc::new)).transpose()
     }

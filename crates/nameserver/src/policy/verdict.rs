@@ -83,8 +83,8 @@ impl Scratch {
 
 impl Policy {
     /// Decides on a question: returns the verdict, its reason and its validity. Takes a token of
-    /// each matching rate limit, except with [`Scratch::for_looking`]. `generation` is the
-    /// generation of this policy.
+    /// each matching rate limit, except with [`Scratch::for_looking`]. `generation` is the number
+    /// of this policy; a new policy has another number.
     pub fn question(
         &self,
         asked: &Asked<'_>,

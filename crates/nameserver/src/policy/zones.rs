@@ -128,7 +128,7 @@ impl Policy {
     }
 
     /// Returns the first trigger from `find` that has an effect, with the zones that remained when
-    /// it was found. These have no effect, and only the evaluation of their own zone ends:
+    /// it was found. These triggers have no effect, and end only the evaluation of their own zone:
     ///
     /// - `rpz-tcp-only` over TCP. If the next zones were not evaluated, a client could evade their
     ///   blocks by using TCP.

@@ -174,8 +174,8 @@ struct NetworkTriggers {
 }
 
 impl Zone {
-    /// Reads a zone. The owner of its SOA record is the origin. An error affects only its own
-    /// entry.
+    /// Reads a zone. The owner of its SOA record is the origin. An error in an entry affects no
+    /// other entry.
     #[must_use]
     pub fn read(text: &[u8], rewrites: ZoneRewrites, hash_key: HashKey) -> (Self, ZoneReport) {
         let mut report = ZoneReport { is_cut: text.len() > MAX_TEXT, ..ZoneReport::default() };

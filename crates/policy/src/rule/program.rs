@@ -100,8 +100,8 @@ impl Hours {
         (self.from..self.until).contains(&now)
     }
 
-    /// Returns whether the condition on the time at this index holds, and the Unix second until
-    /// which this is certain.
+    /// Returns whether the time condition with this index holds, and the Unix second until which
+    /// this result is certain.
     #[inline]
     pub(super) fn of(&self, window: u32) -> (bool, u64) {
         self.windows.get(window as usize).copied().unwrap_or((false, 0))
@@ -353,9 +353,9 @@ impl Program {
         self.run(stage, &stage.candidates(question, rests), &mut search)
     }
 
-    /// Returns all rules that match at a stage without deciding, in order, up to the rule that
-    /// decided. This is needed if a verdict [has no room](Verdict::overflowed) for all of these
-    /// rules.
+    /// Returns, in order, the rules of a stage that match but do not decide, up to the rule that
+    /// decided. The caller needs them if a verdict [has no room](Verdict::overflowed) for all of
+    /// them.
     #[cold]
     #[must_use]
     pub fn all_noted(

@@ -1,5 +1,5 @@
-//! Removal of deleted entries from roll-ups. Roll-ups change only if entries are deleted on
-//! request. Entries that retention deletes are still counted.
+//! Removes entries from roll-ups when a user deletes the entries. Roll-ups still count the entries
+//! that retention deletes.
 
 use std::sync::Arc;
 

@@ -387,7 +387,7 @@ impl Walker {
     }
 
     /// Adds a link to the chain of trust like [`Walker::link_by`], from the answer to a DS query.
-    /// If the answer belongs to a zone in between, uses that zone's keys.
+    /// If the answer belongs to a zone between `above` and `child`, uses the keys of that zone.
     async fn link_by_part(
         &mut self,
         above: &Arc<ZoneKeys>,

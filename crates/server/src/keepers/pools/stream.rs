@@ -258,8 +258,8 @@ impl TlsPart {
     }
 }
 
-/// Returns the reason why a certificate is not valid at `now_secs`, in Unix time, and for `days`
-/// after it; `None` if it is.
+/// Returns the reason why a certificate is not valid from `now_secs` (Unix time) until `days` days
+/// later. Returns `None` if it is valid for this time.
 fn fault_of_validity(validity: Validity, now_secs: u64, days: u32) -> Option<String> {
     if now_secs < validity.not_before {
         return Some("the certificate is not valid yet".to_owned());
