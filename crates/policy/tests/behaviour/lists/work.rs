@@ -1,6 +1,10 @@
-//! The work of a question over lists that are designed to be costly, counted in steps.
+//! The work of a question over lists that are designed to be costly: in the steps that the lists
+//! count themselves, and in instructions, which include work that is no step.
 
 use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
 
 use avocet_policy::list::{
     Asker, Compiler, Decision, Format, Image, Kind, ListQuestion, ListSet, Origin, Reason, Report,
@@ -16,6 +20,12 @@ const MOST: u32 = (256 << 10) + RESERVE;
 const MOST_OF_A_QUESTION: u32 = 1 << 20;
 /// Steps reserved for each name.
 const RESERVE: u32 = 4 << 10;
+/// Most instructions of one name in a debug build, where a step takes up to 420 of them.
+const MOST_INSTRUCTIONS: u64 = 150_000_000;
+/// The function whose instructions are counted.
+const COUNTED: &str = "behaviour::lists::work::Lists::ask";
+/// The function after which counts begin again at zero.
+const CASE_END: &str = "behaviour::lists::work::end_of_case";
 
 /// Returns a name of 243 octets that repeats these letters.
 fn long_name(letters: &str) -> String {
@@ -47,6 +57,7 @@ impl Lists {
     }
 
     /// Returns the decision on a name, the steps it took, and how often look-ups were cut short.
+    #[inline(never)]
     fn ask(&self, name: &str, scratch: &mut Scratch) -> (Decision, u32, u64) {
         let qname = wire(name);
         let asker =
@@ -204,5 +215,70 @@ fn ordinary_lists_are_far_from_the_bounds() {
             first < MOST && again < MOST / 4 && cut_short == 0,
             "{name}: {first}, then {again}"
         );
+    }
+}
+
+/// Marks the end of a case: callgrind writes the counts to a file when this function returns.
+#[inline(never)]
+fn end_of_case(name: &str, steps: u32) {
+    // The output of libtest before this line does not end with a line feed.
+    println!("\ncase {steps} {name}");
+}
+
+/// Looks up one name in each of these lists. The test below counts the instructions of this test.
+#[test]
+fn names_are_looked_up_in_hostile_lists() {
+    let (same, all) = (long_name("a"), long_name("abcdefghijklmnopq"));
+    let globs = |number: usize| {
+        let letter = |part: usize| char::from(b'a' + ((number + part) % 17) as u8).to_string();
+        (0..30).map(letter).collect::<Vec<_>>().join("*") + "*a"
+    };
+    let expressions = lines(80, |number| format!("aaa[a-z.]{{0,{}}}[0-9]", 100 + number));
+    let no_letters = lines(256, |number| format!("([a-z.]?){{{}}}!", 300 + number));
+    let of_clients =
+        lines(2_000, |number| format!("||victim.example^$dnsrewrite=REFUSED,client=~c{number}"));
+    let switched_off = lines(1_000, |number| match number % 2 {
+        0 => format!("||victim.example^$badfilter,client=~c{number}"),
+        _ => format!("||victim.example^$client=~c{number}"),
+    });
+    let letters = lines(32, |number| format!("{}*{number}z", "a".repeat(number + 1)));
+    for (name, format, hostile, asked) in [
+        ("expressions that share letters", Format::PiholeRegex, expressions, &*same),
+        ("expressions without letters", Format::PiholeRegex, no_letters, &*all),
+        ("rewrites of one name", Format::Adblock, of_clients, "victim.example"),
+        ("lines that switch others off", Format::Adblock, switched_off, "victim.example"),
+        ("patterns of many parts", Format::Adblock, lines(500, globs), &*all),
+        ("letters at each place", Format::Adblock, letters, &*same),
+    ] {
+        let lists = Lists::of(format, &hostile);
+        let (_, steps, _) = lists.ask(asked, &mut Scratch::empty());
+        end_of_case(name, steps);
+    }
+}
+
+#[test]
+fn a_name_costs_bounded_instructions_over_hostile_lists() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("list-work");
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    let mut command = Command::new("valgrind");
+    command.args(["--quiet", "--tool=callgrind", "--collect-atstart=no"]);
+    command.arg(format!("--toggle-collect={COUNTED}")).arg(format!("--dump-after={CASE_END}"));
+    command.arg(format!("--callgrind-out-file={}", directory.join("counts").display()));
+    command.arg(env::current_exe().unwrap());
+    let test = "lists::work::names_are_looked_up_in_hostile_lists";
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    let output = command.output().expect("valgrind is installed");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let cases: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("case ")).collect();
+    assert_eq!(cases.len(), 6, "{text}");
+    for (number, case) in (1..).zip(cases) {
+        let counts = fs::read_to_string(directory.join(format!("counts.{number}"))).unwrap();
+        let total = counts.lines().find_map(|line| line.strip_prefix("totals:")).unwrap();
+        let instructions: u64 = total.trim().parse().unwrap();
+        println!("{case}: {instructions} instructions");
+        assert!(instructions > 1_000, "nothing was counted for {case}");
+        assert!(instructions <= MOST_INSTRUCTIONS, "{case}: {instructions} instructions");
     }
 }
