@@ -10,6 +10,7 @@ mod dns64;
 mod hosted_zones;
 mod kept;
 mod logged_decisions;
+mod long_answers;
 mod own_names_behind_aliases;
 mod parts_of_the_state;
 mod policy;
