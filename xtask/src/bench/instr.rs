@@ -60,7 +60,7 @@ fn per_query(workload: Workload, peers: &[Peer], options: &Options) -> Result<Co
     let setup = Setup::prepare(peers, options)?;
     let query = if workload == Workload::Miss { "forwarded query" } else { "cached query" };
     let mut counts = Counts::new();
-    for peer in peers.iter().copied() {
+    for peer in peers.iter().copied().filter(|peer| peer.runs(workload)) {
         match of_peer(&setup, peer, workload) {
             Ok(count) => {
                 println!("{:<10} {count:>8.0} user instructions per {query}", peer.name());

@@ -27,7 +27,7 @@ const MAX_MINIMISED: u32 = 10;
 /// MINIMISE_ONE_LAB).
 const MINIMISED_BY_ONE: u32 = 4;
 
-/// Maximum number of RRsets that are searched for an NSEC record that shows longer names.
+/// Maximum number of NSEC records that are searched for one that shows longer names.
 const MAX_SHOWING: usize = 4;
 
 /// The types of cached data that show that a minimised name exists: the types that clients query
@@ -231,7 +231,8 @@ impl Walker {
                     if is_whole && is_of_child(&part, qtype, &cut) && shown.reveals_slowly() => {}
                 Reply::Part(part) if is_whole => return Ok(*part),
                 Reply::Part(part) => {
-                    let taken = self.take_shortened(*part, &asked, (qname, qtype), frame).await;
+                    let taken =
+                        self.take_shortened(*part, (&asked, &cut), (qname, qtype), frame).await;
                     self.shortened.insert(asked, taken.seen());
                     if let Some(part) = shown.take(taken) {
                         return Ok(part);
@@ -249,11 +250,11 @@ impl Walker {
         frame: &Frame<'_>,
     ) -> Option<Shortened> {
         let seen = self.shortened.get(asked).copied();
+        if let Some(labels) = self.labels_known_to_exist(asked, qname, cut).await {
+            return Some(Shortened::Exists(labels));
+        }
         if seen == Some(Seen::Exists) {
             return Some(Shortened::Exists(name::labels(asked).count()));
-        }
-        if let Some(labels) = self.labels_known_to_exist(asked, qname).await {
-            return Some(Shortened::Exists(labels));
         }
         match self.denied_before(asked, cut).await {
             Some(part) if frame.to_deny == Extent::Part => Some(Shortened::Ends(Box::new(part))),
@@ -264,11 +265,16 @@ impl Walker {
 
     /// Returns the number of labels that are known to exist, if the minimised name is known to
     /// exist from cached data or a cached proof of NODATA.
-    async fn labels_known_to_exist(&mut self, asked: &Name, qname: &Name) -> Option<usize> {
+    async fn labels_known_to_exist(
+        &mut self,
+        asked: &Name,
+        qname: &Name,
+        cut: &Cut,
+    ) -> Option<usize> {
         for rtype in KNOWN_BY {
             match self.io.look_up(Side::Zone, asked, rtype).await {
                 Some((CachedAnswer::Denied(denial), _)) => {
-                    return Some(labels_shown(&denial, asked, qname));
+                    return Some(labels_shown(&denial, (asked, qname), cut));
                 }
                 Some(_) => return Some(name::labels(asked).count()),
                 None => {}
@@ -276,7 +282,7 @@ impl Walker {
         }
         match self.part_from_gap(asked, Rtype::A).await?.ending {
             Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR => {
-                Some(labels_shown(&denial, asked, qname))
+                Some(labels_shown(&denial, (asked, qname), cut))
             }
             _ => None,
         }
@@ -286,14 +292,14 @@ impl Walker {
     async fn take_shortened(
         &mut self,
         part: Part,
-        asked: &Name,
+        (asked, cut): (&Name, &Cut),
         (qname, qtype): (&Name, Rtype),
         frame: &Frame<'_>,
     ) -> Shortened {
         if !denies_all(&part) {
             self.keep(&part, Rtype::A);
             return Shortened::Exists(match &part.ending {
-                Ending::Denied(_, denial) => labels_shown(denial, asked, qname),
+                Ending::Denied(_, denial) => labels_shown(denial, (asked, qname), cut),
                 _ => name::labels(asked).count(),
             });
         }
@@ -375,13 +381,15 @@ fn denies_all(part: &Part) -> bool {
 /// minimised name `asked` shows to exist.
 ///
 /// If an NSEC record goes past the minimised name to a name far below it, the names between the two
-/// are empty non-terminals without records, so none of them is a zone cut. The record need not be
-/// validated: if it lies, the server of the zone gets a query with more labels, and still refers to
-/// a zone cut if there is one.
-fn labels_shown(denial: &Denial, asked: &Name, qname: &Name) -> usize {
+/// are empty non-terminals without records, so none of them is a zone cut. The record must come
+/// from the zone whose servers are queried next: the servers of a zone above it would get more
+/// labels than they need. It need not be validated: if it lies, the servers of its zone get a query
+/// with more labels, and still refer to a zone cut if there is one.
+fn labels_shown(denial: &Denial, (asked, qname): (&Name, &Name), cut: &Cut) -> usize {
     let labels = name::labels(asked).count();
-    let Some(soa) = &denial.soa else { return labels };
-    let nsecs = denial.proof.iter().take(MAX_SHOWING).filter(|set| set.rtype == Rtype::NSEC);
+    let of_cut = denial.soa.as_ref().filter(|soa| name::is_under(&cut.zone, &soa.owner));
+    let Some(soa) = of_cut else { return labels };
+    let nsecs = denial.proof.iter().filter(|set| set.rtype == Rtype::NSEC).take(MAX_SHOWING);
     let showing = nsecs
         .filter_map(|set| Nsec::read(&set.owner, set.records.first()?, &soa.owner))
         .find(|nsec| nsec.covers(asked) && nsec.shows_below(asked));

@@ -26,6 +26,13 @@ impl ControlRest {
     pub(super) fn tick_ms(&self) -> u32 {
         if self.until.is_some() { REST.as_millis() as u32 } else { TICK_MS }
     }
+
+    /// Shortens a rest, because a client has left its place to one that waits.
+    pub(super) fn shorten(&mut self) {
+        if !self.fails && self.until.is_some() {
+            self.until = Some(Instant::now());
+        }
+    }
 }
 
 impl Operation {

@@ -272,7 +272,10 @@ impl Operation {
                 match event.token() {
                     SIGNALS => is_impatient |= self.read_signals(),
                     CONTROL => self.accept_control_clients(),
-                    ORDERS => self.take_orders(),
+                    ORDERS => {
+                        self.control_rest.shorten();
+                        self.take_orders();
+                    }
                     NEIGHBOURS => self.neighbours.hear(&self.running, &self.poller),
                     LINKS => self.neighbours.hear_links(&self.running, &self.poller),
                     _ => self.hear_successor(),
