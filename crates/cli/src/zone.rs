@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use avocet_config::name::typed_name;
 use avocet_config::zonemd::ZonemdPolicy;
-use avocet_control::pools::{AddressControl, PoolControl, PoolsStatus, PoolsWhatIf};
+use avocet_control::pools::{AddressControl, PoolControl, PoolsReport, PoolsStatus, PoolsWhatIf};
 use avocet_control::zone_edit::ZoneHistory;
 use avocet_control::zone_keys::{ZoneKeys, ZoneKeysReport, ZoneSign};
 use avocet_control::zones::{
@@ -289,7 +289,8 @@ fn pool(command: &PoolCommand) -> ExitCode {
         PoolCommand::Auto(args) => (args, AddressControl::Auto),
     };
     let request = PoolControl { name: args.name.clone(), address: args.address.clone(), control };
-    send(&args.control, request, &View::of(pools_text))
+    let done = |reply: &PoolsReport| Done::of_change(reply.unsaved.as_ref());
+    send(&args.control, request, &View::of_change(pools_text, done))
 }
 
 fn show(args: &ZoneShowArgs) -> ExitCode {

@@ -88,6 +88,10 @@ words! {
 pub struct PoolsReport {
     /// The pools, in the order of their names.
     pub pools: Vec<PoolStatus>,
+    /// The reason why the server could not save a new setting, so that a restart undoes it. The
+    /// server tries again. The field is missing if the server has saved all settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsaved: Option<String>,
 }
 
 /// The state of a pool: a name with several addresses. Answers contain the healthy ones.

@@ -38,13 +38,13 @@ use avocet_resolver::{LocalRootSlot, Plan};
 use avocet_wire::hash::HashKey;
 use avocet_wire::name::is_under;
 use avocet_wire::{FoldedName, Rtype};
-use avocet_zone::{HostedQuestion, HostedZones, Proofs, answer};
+use avocet_zone::{HostedEnd, HostedQuestion, HostedZones, Proofs, answer};
 use ipnet::IpNet;
 
 use crate::StateError;
 use crate::admitted::Admitted;
 use crate::identified::Strangers;
-use crate::policy::{Parts, Policy, PolicySources, has_private_address};
+use crate::policy::{Parts, Policy, PolicySources, alias_targets, has_private_address};
 use crate::proxies::Proxies;
 use crate::query::chaos::ChaosTexts;
 use crate::query::cookie::CookieSecrets;
@@ -64,6 +64,9 @@ use inputs::Placement;
 
 /// Size in octets of the buffer for an answer of a hosted zone: sufficient for any message.
 const LOOKED_UP: usize = 65_535;
+/// Maximum number of ALIAS records and of aliases that leave the hosted zones which are followed
+/// to decide whether a name belongs to this network.
+const MAX_LED: usize = 4;
 
 /// The complete state from which queries are answered at one time.
 pub struct Snapshot {
@@ -246,15 +249,47 @@ impl Snapshot {
 
     /// Reports whether a name belongs to this network for clients with this profile. Such a name
     /// has local records, is a pool, has a private address in a hosted zone, is at or below
-    /// `localhost`, or has servers in the configuration.
+    /// `localhost`, or has servers in the configuration. A name of a hosted zone also belongs to
+    /// this network if its aliases or ALIAS records lead to such a name.
     #[must_use]
     pub fn is_of_this_network(&self, name: FoldedName<'_>, profile: u16) -> bool {
+        self.is_own(name) || self.leads_home(name, profile, MAX_LED)
+    }
+
+    /// Reports whether a name belongs to this network without a look-up in hosted zones.
+    fn is_own(&self, name: FoldedName<'_>) -> bool {
         let Names { local, pools, .. } = &*self.names;
         local.has(name)
             || pools.get(name.wire()).is_some()
-            || leads_home(self.zones_of(profile), name)
             || is_under(name.wire(), LOCALHOST)
             || self.plan.has_own_rule(name)
+    }
+
+    /// Reports whether a name of a hosted zone has a private address, or leads to a name of this
+    /// network. Follows at most `left` aliases that leave the hosted zones, or ALIAS records.
+    fn leads_home(&self, name: FoldedName<'_>, profile: u16, left: usize) -> bool {
+        let zones = self.zones_of(profile);
+        if zones.zone_of(name, Rtype::A).is_none() {
+            return false;
+        }
+        let mut out = vec![0; LOOKED_UP];
+        let mut look_up = |qtype| {
+            let (proofs, limit) = (Proofs::Omitted, LOOKED_UP);
+            let question = HostedQuestion { qname: name, qtype, proofs, limit };
+            let found = answer(zones, &question, &mut out)?;
+            let message = out.get(..found.len)?;
+            let leads_on = matches!(found.end, HostedEnd::Alias | HostedEnd::Flattened);
+            Some((has_private_address(message), alias_targets(message), leads_on))
+        };
+        let Some((is_private, targets, leads_on)) = look_up(Rtype::A) else { return false };
+        is_private
+            || targets.iter().any(|target| self.is_own(target.view()))
+            || look_up(Rtype::AAAA).is_some_and(|(is_private, ..)| is_private)
+            || leads_on
+                && left > 0
+                && targets
+                    .last()
+                    .is_some_and(|last| self.leads_home(last.view(), profile, left - 1))
     }
 
     /// Builds the first snapshot.
@@ -406,21 +441,6 @@ impl Snapshot {
             generations,
         }
     }
-}
-
-/// Returns whether a name has a private address in a hosted zone.
-fn leads_home(zones: &HostedZones, name: FoldedName<'_>) -> bool {
-    if zones.zone_of(name, Rtype::A).is_none() {
-        return false;
-    }
-    let mut out = vec![0; LOOKED_UP];
-    [Rtype::A, Rtype::AAAA].into_iter().any(|qtype| {
-        let (proofs, limit) = (Proofs::Omitted, LOOKED_UP);
-        let question = HostedQuestion { qname: name, qtype, proofs, limit };
-        let answered = answer(zones, &question, &mut out);
-        let message = answered.and_then(|found| out.get(..found.len)).unwrap_or_default();
-        has_private_address(message)
-    })
 }
 
 fn limiter(config: &Config, unconfigured: &Unconfigured) -> Option<Arc<RateLimiter>> {

@@ -49,9 +49,12 @@ fn a_list_that_a_full_disk_refuses_is_in_force_and_said() {
 #[test]
 fn what_a_full_disk_refuses_is_in_force_and_said() {
     let (site, upstream) = (Site::new(), Upstream::start());
-    site.configure(upstream.addr, "", RULE);
+    let pool =
+        "[[pool]]\nname = \"web.lan\"\naddresses = [\"10.0.0.5\"]\nprobe = \"tcp\"\nport = 1\n";
+    site.configure(upstream.addr, "", &format!("{RULE}{pool}"));
     let mut server = start_on_full_disk(&site);
     assert_eq!(site.ask("game.example").0, BLOCKED);
+    check_unsaved(&site.avocet(&["zone", "pool", "down", "web.lan"]), "pools.json");
     check_unsaved(&site.avocet(&["pause"]), "switches.json");
     assert_eq!(site.ask("game.example").0, ADDRESS);
     check_unsaved(&site.avocet(&["pause", "--end"]), "switches.json");

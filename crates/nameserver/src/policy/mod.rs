@@ -48,7 +48,7 @@ pub use counts::Counts;
 pub use explanation::{Outcome, Treatment};
 pub use geo::GeoDatabase;
 pub use load::Lists;
-pub use names::{has_private_address, has_service_target};
+pub use names::{alias_targets, has_private_address, has_service_target};
 pub use names_wanted::{are_wanted, macs_are_wanted};
 pub use noted::Noted;
 pub use ruling::{

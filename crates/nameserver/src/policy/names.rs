@@ -189,6 +189,21 @@ pub fn has_private_address(message: &[u8]) -> bool {
     found.addresses.iter().any(|address| Scope::Unroutable.contains(*address))
 }
 
+/// Returns the folded targets of the CNAME and ALIAS records in the answer section of a message, in
+/// their order.
+pub fn alias_targets(message: &[u8]) -> Vec<FoldedNameBuf> {
+    let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else {
+        return Vec::new();
+    };
+    records
+        .map_while(Result::ok)
+        .take_while(|record| record.section == RecordSection::Answer)
+        .filter(|record| matches!(record.rtype, Rtype::CNAME | Rtype::ALIAS))
+        .filter_map(|record| NameBuf::read(message, record.ttl_offset() + 6).ok())
+        .map(|target| target.folded())
+        .collect()
+}
+
 /// Returns the folded aliases from the QNAME to the end of an answer; empty if the QTYPE is CNAME.
 pub(super) fn chain(message: &[u8], asked: &Asked<'_>) -> Vec<Alias> {
     let mut chain: Vec<Alias> = Vec::new();

@@ -31,10 +31,11 @@ use super::question::LocalQuestion;
 use super::respond::Draft;
 use crate::private_zones::served_zones;
 
-/// TTL in seconds of the answers from special zones (RFC 6303 §3).
+/// TTL in seconds of the addresses and names in special zones.
 const TTL_SECS: u32 = 10_800;
-/// TTL of denials in local zones, in seconds: a new record of a device is visible within a minute.
-const LOCAL_TTL_SECS: u32 = 60;
+/// TTL of denials in local and special zones, in seconds: clients see a new record of a device
+/// within a minute. RFC 6303 §3 has three hours for zones that nobody fills.
+const DENIAL_TTL_SECS: u32 = 60;
 /// The loopback addresses and the name of this host.
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 const LOOPBACK_V6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
@@ -117,7 +118,7 @@ impl SpecialNames {
     /// Returns the SOA of the zone that a name is in, if any.
     pub(crate) fn soa_above<'a>(&self, name: FoldedName<'a>) -> Option<OwnSet<'a>> {
         let (apex, zone) = self.zones.nearest(name.wire())?;
-        Some(OwnSet::soa(name.ancestor_of_len(apex.len()), zone.ttl_secs()))
+        Some(OwnSet::soa(name.ancestor_of_len(apex.len()), zone.denial_ttl_secs()))
     }
 
     /// Returns the closest local or special zone that contains the name of the question, if any.
@@ -178,7 +179,7 @@ impl<'a> InZone<'a> {
     pub(super) fn find(&self, has_below: impl Fn(FoldedName<'_>) -> bool) -> Own<'a> {
         let Self { question: LocalQuestion { qname, qtype, .. }, apex, zone, names, .. } = *self;
         let at_apex = qname.len() == apex.len();
-        let soa = OwnSet::soa(apex, zone.ttl_secs());
+        let soa = OwnSet::soa(apex, zone.denial_ttl_secs());
         let data = match (zone, qtype) {
             (Zone::Localhost, Rtype::A) => Data::One(&LOOPBACK),
             (Zone::Localhost, Rtype::AAAA) => Data::One(&LOOPBACK_V6),
@@ -210,9 +211,16 @@ impl<'a> InZone<'a> {
 impl Zone {
     fn ttl_secs(&self) -> u32 {
         match self {
-            Self::Local => LOCAL_TTL_SECS,
+            Self::Local => DENIAL_TTL_SECS,
             Self::Designation(_) => designation::TTL_SECS,
             Self::Empty | Self::Localhost | Self::LoopbackReverse => TTL_SECS,
+        }
+    }
+
+    fn denial_ttl_secs(&self) -> u32 {
+        match self {
+            Self::Designation(_) => designation::TTL_SECS,
+            _ => DENIAL_TTL_SECS,
         }
     }
 }

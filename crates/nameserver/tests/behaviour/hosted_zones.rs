@@ -289,3 +289,42 @@ fn equal_answers_for_different_names_and_types_share_one_limit() {
     let own = |at: usize| format!("own{}.corp.example.", at % 10);
     assert_eq!(ask(0, &own, &a), 20, "each has a local record");
 }
+
+/// A client that follows such a record would treat a host of this network as the public name.
+#[test]
+fn a_public_service_at_a_hosted_name_that_leads_home_is_blocked() {
+    let zone = "$TTL 300\n@ SOA ns host 7 2h 3m 4w 60\n@ NS ns\nns A 192.0.2.1\n\
+                www A 192.0.2.2\nhome A 10.0.0.7\nchain CNAME home\nali ALIAS home.corp.example.\n\
+                twice CNAME ali\nrecord CNAME nas.lan.\npool CNAME pool.lan.\n\
+                side CNAME x.side.example.\n*.wild CNAME nas.lan.\ntree DNAME lan.\n\
+                out CNAME www.other.\nround CNAME round2\nround2 CNAME round\n";
+    let file = ZoneFile::new("home", zone);
+    let mut server = file.server(
+        "[policy]\nblock-private = true\n\
+         [[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"192.168.0.5\"]\n\
+         [[pool]]\nname = \"pool.lan\"\naddresses = [\"192.168.0.6\"]\nprobe = \"tcp\"\nport = 1\n\
+         [[forward]]\nzone = \"side.example\"\nupstreams = [\"192.0.2.9\"]\n",
+    );
+    let blocked = "NOERROR [15 private address for a public name]";
+    for (target, is_blocked) in [
+        ("home", true),
+        ("chain", true),
+        ("ali", true),
+        ("twice", true),
+        ("record", true),
+        ("pool", true),
+        ("side", true),
+        ("q.wild", true),
+        ("nas.tree", true),
+        ("www", false),
+        ("out", false),
+        ("round", false),
+        ("none", false),
+    ] {
+        let (owner, target) =
+            (format!("{target}.public.example."), wire(&format!("{target}.corp.example.")));
+        server.learn(&wire(&owner), Rtype::HTTPS.0, 300, &[&[&[0, 1][..], &target].concat()]);
+        let answer = ask(&mut server, CLIENT, &owner, Rtype::HTTPS);
+        assert_eq!(answer == blocked, is_blocked, "{owner}: {answer}");
+    }
+}

@@ -28,7 +28,7 @@ pub(super) fn report(running: &Running, name: Option<&str>) -> Result<PoolsRepor
         pools.iter().filter(|pool| is_wanted(pool)).map(|pool| state(running, pool)).collect();
     match (pools.is_empty(), name) {
         (true, Some(name)) => Err(PoolFault::UnknownPool(name.to_owned()).into()),
-        _ => Ok(PoolsReport { pools }),
+        _ => Ok(PoolsReport { pools, unsaved: None }),
     }
 }
 
@@ -54,10 +54,11 @@ pub(super) fn control(
     }
     running.shared.pool_waker.wake();
     // The state is saved before the reply: a restart right after the reply must find the setting.
-    pool_state::save(&running.shared.snapshot().config.data.directory, &running.pools);
+    let unsaved =
+        pool_state::save(&running.shared.snapshot().config.data.directory, &running.pools);
     let which = request.address.as_deref().unwrap_or("all addresses");
     tracing::info!(pool = shown(&name), control = control.name(), "{which} by command");
-    report(running, Some(&request.name))
+    Ok(PoolsReport { unsaved, ..report(running, Some(&request.name))? })
 }
 
 /// Returns the answers that the pools with one of the given addresses would give if these addresses

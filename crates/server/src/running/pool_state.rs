@@ -90,14 +90,14 @@ fn of_file(file: PoolsFile, now_secs: u64) -> SavedState {
     saved
 }
 
-/// Writes the file, and records in `watch` whether this failed.
-pub(crate) fn save(directory: &Path, watch: &PoolWatch) {
+/// Writes the file, and records in `watch` whether this failed. Returns the reason for a failure.
+pub(crate) fn save(directory: &Path, watch: &PoolWatch) -> Option<String> {
     let mut unsaved = watch.saving();
     let SavedState { states, controls } = watch.to_save();
     let path = path(directory);
     if states.is_empty() && controls.is_empty() && !path.exists() {
         *unsaved = None;
-        return;
+        return None;
     }
     let mut members: BTreeMap<MemberKey, SavedMember> = BTreeMap::new();
     let new = |(name, address): &MemberKey| SavedMember {
@@ -119,4 +119,5 @@ pub(crate) fn save(directory: &Path, watch: &PoolWatch) {
         .map_err(std::io::Error::other)
         .and_then(|text| disk::replace(&path, &[&text]));
     *unsaved = written.err().map(|error| format!("cannot save {}: {error}", path.display()));
+    unsaved.clone()
 }
