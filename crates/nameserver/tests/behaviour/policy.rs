@@ -543,6 +543,25 @@ fn plain(policy: &str) -> InProcess {
 }
 
 #[test]
+fn addresses_of_one_family_leave_the_other_without_data() {
+    let directory = std::env::temp_dir().join(format!("avocet-family-{}", std::process::id()));
+    std::fs::write(&directory, "ads.example\n").unwrap();
+    for (address, v4, v6) in [
+        ("192.0.2.1", "NOERROR 60 192.0.2.1 [17 list l]", "NOERROR [17 list l]"),
+        ("2001:db8::1", "NOERROR [17 list l]", "NOERROR 60 2001:db8::1 [17 list l]"),
+    ] {
+        let mut server = plain(&format!(
+            "[policy]\nblock-answer = \"addresses\"\nblock-addresses = [\"{address}\"]\n\
+             [[list]]\nname = \"l\"\nfile = {directory:?}\n"
+        ));
+        for (rtype, expected) in [(Rtype::A, v4), (Rtype::AAAA, v6)] {
+            assert_eq!(asked::ask(&mut server, ANYONE, "ads.example.", rtype), expected);
+        }
+    }
+    std::fs::remove_file(&directory).unwrap();
+}
+
+#[test]
 fn a_rule_acts_regardless_of_the_number_of_other_matches() {
     let tags = |name: &str| -> String {
         let tag = |place| {

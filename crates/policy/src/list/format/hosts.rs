@@ -122,6 +122,8 @@ mod tests {
     fn names_with_an_address_of_somebody_are_answered_so() {
         check("192.0.2.7 nas.example", "block =nas.example. -> A 192.0.2.7");
         check("2001:db8::7 nas", "block =nas. -> AAAA 2001:db8::7");
+        // Next to the loopback address, and none itself (RFC 4291 §2.5.3).
+        check("::2 nas.example", "block =nas.example. -> AAAA ::2");
     }
 
     #[test]
