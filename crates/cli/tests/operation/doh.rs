@@ -201,6 +201,7 @@ fn check_json(fetch: &dyn Fn(&str) -> String) {
         ("?name=%f", "no domain name"),
         ("?name=a&type=nope", "neither a number"),
         ("?name=a&name=b", "more than once"),
+        ("?name=a&type=A&type=TXT", "more than once"),
         ("?name=a&do=2", "`cd` and `do`"),
     ] {
         let text = fetch(&format!("/resolve{wrong}"));

@@ -28,8 +28,8 @@ const DNSSEC_OK: u16 = 1 << 15;
 pub(crate) enum ParameterFault {
     /// The name is missing.
     NoName,
-    /// There are several names.
-    Names,
+    /// There are several names or several types.
+    Repeated,
     /// The name is malformed.
     BadName,
     /// The type is unknown.
@@ -43,7 +43,7 @@ impl ParameterFault {
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::NoName => "the parameter `name` is missing\n",
-            Self::Names => "the parameter `name` occurs more than once\n",
+            Self::Repeated => "the parameter `name` or `type` occurs more than once\n",
             Self::BadName => "the parameter `name` is no domain name\n",
             Self::BadType => "the parameter `type` is neither a number nor the name of a type\n",
             Self::BadFlag => "the parameters `cd` and `do` are 0, 1, false or true\n",
@@ -56,7 +56,7 @@ impl ParameterFault {
 /// # Errors
 /// The parameters have no query.
 pub(super) fn query(parameters: &[u8]) -> Result<Vec<u8>, ParameterFault> {
-    let (mut name, mut rtype) = (None, Rtype::A);
+    let (mut name, mut rtype) = (None, None);
     let (mut checking_disabled, mut dnssec_ok) = (false, false);
     for parameter in parameters.split(|octet| *octet == b'&') {
         let at = parameter.iter().position(|octet| *octet == b'=').unwrap_or(parameter.len());
@@ -66,11 +66,11 @@ pub(super) fn query(parameters: &[u8]) -> Result<Vec<u8>, ParameterFault> {
                 let wire = decoded(value).and_then(|text| name_of(&text));
                 name = Some(wire.ok_or(ParameterFault::BadName)?);
             }
-            b"name" => return Err(ParameterFault::Names),
-            b"type" => {
+            b"type" if rtype.is_none() => {
                 let read = decoded(value).and_then(|text| type_of(&text));
-                rtype = read.ok_or(ParameterFault::BadType)?;
+                rtype = Some(read.ok_or(ParameterFault::BadType)?);
             }
+            b"name" | b"type" => return Err(ParameterFault::Repeated),
             b"cd" => checking_disabled = is_set(value).ok_or(ParameterFault::BadFlag)?,
             b"do" => dnssec_ok = is_set(value).ok_or(ParameterFault::BadFlag)?,
             // Other parameters are ignored, such as `edns_client_subnet` and `random_padding`.
@@ -85,6 +85,7 @@ pub(super) fn query(parameters: &[u8]) -> Result<Vec<u8>, ParameterFault> {
         query.extend_from_slice(&word.to_be_bytes());
     }
     query.extend_from_slice(&name);
+    let rtype = rtype.unwrap_or(Rtype::A);
     query.extend_from_slice(&[rtype.0.to_be_bytes(), [0, 1]].concat());
     query.push(0);
     let of_edns = if dnssec_ok { DNSSEC_OK } else { 0 };
