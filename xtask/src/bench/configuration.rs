@@ -363,7 +363,8 @@ mod tests {
         let known = "NAME PORT UPSTREAM DIRECTORY MEMORY ZONE USER BARE AVOCET COREDNS DNSPROXY CONTROL \
                      ADDRESS \
                      INTERFACE XDP POLICY BLOCKING LIST LITERAL IPV6 LISTEN WORKERS SECOND DNSSEC \
-                     SIGNED CACHE MESSAGES RRSETS ENTRIES PEER LOGGING SECURE ENCRYPTED";
+                     SIGNED CACHE MESSAGES RRSETS SNAPSHOTS ENTRIES PEER LOGGING SECURE \
+                     ENCRYPTED";
         let known: Vec<_> = known.split(' ').collect();
         let commands = Peer::ALL.iter().flat_map(|peer| {
             let recipe = recipe(*peer, Workload::Hot);
