@@ -1,7 +1,7 @@
 //! Tools for tests only: seeded randomness, a simulated network with a virtual clock, messages in
 //! the notation of zone files, a player of `.rpl` scenarios, simulations of random internets, a
-//! writer of country databases, an authority for certificates, the filters of a systemd unit, and a
-//! counting allocator.
+//! writer of country databases, an authority for certificates, the filters of a systemd unit, a
+//! counting allocator, and counts of instructions.
 //!
 //! Everything is a function of its seed, so a failing test fails reproducibly.
 
@@ -9,6 +9,7 @@ pub mod allocations;
 pub mod authority;
 mod chance;
 pub mod confinement;
+pub mod instructions;
 pub mod mmdb;
 mod network;
 mod scenario;

@@ -3,10 +3,10 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 use std::{env, fs};
 
 use avocet_nameserver::InProcess;
+use avocet_testkit::instructions::{CountedTest, end_case};
 use avocet_wire::{Builder, Class, Rtype};
 
 use crate::asked::wire;
@@ -31,11 +31,9 @@ fn answer(server: &mut InProcess, query: &[u8], out: &mut [u8]) -> usize {
     server.answer_over_tcp(query, out).unwrap()
 }
 
-/// Marks the end of a case: callgrind writes the counts to a file when this function returns.
 #[inline(never)]
 fn end_of_case(name: &str, len: usize) {
-    // The output of libtest before this line does not end with a line feed.
-    println!("\ncase {len} octets: {name}");
+    end_case(&format!("{name}, {len} octets"));
 }
 
 /// Returns `count` records of this form.
@@ -86,27 +84,16 @@ fn long_answers_are_given() {
 
 #[test]
 fn a_long_answer_costs_bounded_instructions() {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("long-answers");
-    let _ = fs::remove_dir_all(&directory);
-    fs::create_dir_all(&directory).unwrap();
-    let mut command = Command::new("valgrind");
-    command.args(["--quiet", "--tool=callgrind", "--collect-atstart=no"]);
-    command.arg(format!("--toggle-collect={COUNTED}")).arg(format!("--dump-after={CASE_END}"));
-    command.arg(format!("--callgrind-out-file={}", directory.join("counts").display()));
-    command.arg(env::current_exe().unwrap());
-    let test = "long_answers::long_answers_are_given";
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
-    let output = command.output().expect("valgrind is installed");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    let cases: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("case ")).collect();
-    assert_eq!(cases.len(), 6, "{text}");
-    for (number, case) in (1..).zip(cases) {
-        let counts = fs::read_to_string(directory.join(format!("counts.{number}"))).unwrap();
-        let total = counts.lines().find_map(|line| line.strip_prefix("totals:")).unwrap();
-        let instructions: u64 = total.trim().parse().unwrap();
+    let counted = CountedTest {
+        test: "long_answers::long_answers_are_given",
+        counted: COUNTED,
+        case_end: CASE_END,
+        directory: Path::new(env!("CARGO_TARGET_TMPDIR")).join("long-answers"),
+    };
+    let cases = counted.run();
+    assert_eq!(cases.len(), 6, "{cases:?}");
+    for (case, instructions) in cases {
         println!("{case}: {instructions} instructions");
-        assert!(instructions > 1_000, "nothing was counted for {case}");
         assert!(instructions <= MOST_INSTRUCTIONS, "{case}: {instructions} instructions");
     }
 }

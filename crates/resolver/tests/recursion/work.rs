@@ -5,12 +5,11 @@
 //! numbers of instructions of a debug build, which executes some twenty times as many as a release
 //! build. `cargo bench -p avocet-resolver --bench hostile` prints the times of a release build.
 
-use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use avocet_resolver::{Plan, Recursion, Settings, ZoneRule};
 use avocet_testkit::Response;
+use avocet_testkit::instructions::{CountedTest, end_case};
 use avocet_wire::Rtype;
 use avocet_wire::header::TC;
 
@@ -90,11 +89,9 @@ fn of_forwarder(reply: Reply) -> World {
     world
 }
 
-/// Marks the end of a case: callgrind writes the counts to a file when this function returns.
 #[inline(never)]
 fn end_of_case(name: &str, replies: usize) {
-    // The output of libtest before this line does not end with a line feed.
-    println!("\ncase {replies} {name}");
+    end_case(&format!("{replies} {name}"));
 }
 
 /// Resolves one question for each kind of reply. The test below counts the instructions of this
@@ -115,44 +112,22 @@ fn a_question_ends_whatever_fills_64_kib() {
 
 #[test]
 fn a_reply_of_64_kib_and_a_question_cost_bounded_instructions() {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("work");
-    let _ = fs::remove_dir_all(&directory);
-    fs::create_dir_all(&directory).unwrap();
-    let out = directory.join("counts");
-    let mut command = Command::new("valgrind");
-    command.args(["--quiet", "--tool=callgrind", "--collect-atstart=no"]);
-    command.arg(format!("--toggle-collect={COUNTED}")).arg(format!("--dump-after={CASE_END}"));
-    command.arg(format!("--callgrind-out-file={}", out.display()));
-    command.arg(std::env::current_exe().unwrap());
-    command.args([
-        "--exact",
-        "work::a_question_ends_whatever_fills_64_kib",
-        "--nocapture",
-        "--test-threads=1",
-    ]);
-    let output = command.output().expect("valgrind is installed");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    let cases: Vec<(u64, &str)> = text.lines().filter_map(case).collect();
-    assert_eq!(cases.len(), REPLIES.len() + FORWARDED.len(), "{text}");
+    let counted = CountedTest {
+        test: "work::a_question_ends_whatever_fills_64_kib",
+        counted: COUNTED,
+        case_end: CASE_END,
+        directory: Path::new(env!("CARGO_TARGET_TMPDIR")).join("work"),
+    };
+    let cases = counted.run();
+    assert_eq!(cases.len(), REPLIES.len() + FORWARDED.len(), "{cases:?}");
     let mut costly = Vec::new();
-    for (number, (replies, name)) in (1..).zip(cases) {
-        let counts = fs::read_to_string(directory.join(format!("counts.{number}"))).unwrap();
-        let of_question: u64 = counts.lines().find_map(total).unwrap();
-        let of_reply = of_question / replies;
+    for (case, of_question) in cases {
+        let (replies, name) = case.split_once(' ').unwrap();
+        let of_reply = of_question / replies.parse::<u64>().unwrap();
         println!("{name}: {replies} replies, {of_reply} instructions each, {of_question} in all");
         if of_reply > MAX_FOR_REPLY || of_question > MAX_FOR_QUESTION {
-            costly.push((name, of_reply, of_question));
+            costly.push((name.to_owned(), of_reply, of_question));
         }
     }
     assert!(costly.is_empty(), "{costly:?}");
-}
-
-fn case(line: &str) -> Option<(u64, &str)> {
-    let (replies, name) = line.strip_prefix("case ")?.split_once(' ')?;
-    Some((replies.parse().ok()?, name))
-}
-
-fn total(line: &str) -> Option<u64> {
-    line.strip_prefix("totals:")?.trim().split(' ').next()?.parse().ok()
 }

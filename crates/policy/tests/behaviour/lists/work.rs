@@ -3,13 +3,12 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::Command;
-use std::{env, fs};
 
 use avocet_policy::list::{
     Asker, Compiler, Decision, Format, Image, Kind, ListQuestion, ListSet, Origin, Reason, Report,
     Scratch,
 };
+use avocet_testkit::instructions::{CountedTest, end_case};
 use avocet_wire::Rtype;
 
 use crate::lists::material::{SECRET, read, source, wire};
@@ -218,11 +217,9 @@ fn ordinary_lists_are_far_from_the_bounds() {
     }
 }
 
-/// Marks the end of a case: callgrind writes the counts to a file when this function returns.
 #[inline(never)]
 fn end_of_case(name: &str, steps: u32) {
-    // The output of libtest before this line does not end with a line feed.
-    println!("\ncase {steps} {name}");
+    end_case(&format!("{name}, {steps} steps"));
 }
 
 /// Looks up one name in each of these lists. The test below counts the instructions of this test.
@@ -258,27 +255,16 @@ fn names_are_looked_up_in_hostile_lists() {
 
 #[test]
 fn a_name_costs_bounded_instructions_over_hostile_lists() {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("list-work");
-    let _ = fs::remove_dir_all(&directory);
-    fs::create_dir_all(&directory).unwrap();
-    let mut command = Command::new("valgrind");
-    command.args(["--quiet", "--tool=callgrind", "--collect-atstart=no"]);
-    command.arg(format!("--toggle-collect={COUNTED}")).arg(format!("--dump-after={CASE_END}"));
-    command.arg(format!("--callgrind-out-file={}", directory.join("counts").display()));
-    command.arg(env::current_exe().unwrap());
-    let test = "lists::work::names_are_looked_up_in_hostile_lists";
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
-    let output = command.output().expect("valgrind is installed");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    let cases: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("case ")).collect();
-    assert_eq!(cases.len(), 6, "{text}");
-    for (number, case) in (1..).zip(cases) {
-        let counts = fs::read_to_string(directory.join(format!("counts.{number}"))).unwrap();
-        let total = counts.lines().find_map(|line| line.strip_prefix("totals:")).unwrap();
-        let instructions: u64 = total.trim().parse().unwrap();
+    let counted = CountedTest {
+        test: "lists::work::names_are_looked_up_in_hostile_lists",
+        counted: COUNTED,
+        case_end: CASE_END,
+        directory: Path::new(env!("CARGO_TARGET_TMPDIR")).join("list-work"),
+    };
+    let cases = counted.run();
+    assert_eq!(cases.len(), 6, "{cases:?}");
+    for (case, instructions) in cases {
         println!("{case}: {instructions} instructions");
-        assert!(instructions > 1_000, "nothing was counted for {case}");
         assert!(instructions <= MOST_INSTRUCTIONS, "{case}: {instructions} instructions");
     }
 }
