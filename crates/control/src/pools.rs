@@ -88,8 +88,9 @@ words! {
 pub struct PoolsReport {
     /// The pools, in the order of their names.
     pub pools: Vec<PoolStatus>,
-    /// The reason why the server could not save a new setting, so that a restart undoes it. The
-    /// server tries again. The field is missing if the server has saved all settings.
+    /// The reason why the server could not save the setting of this request, so that a restart
+    /// undoes it. The server tries again. The field is missing if the server has saved the setting,
+    /// and in responses that only show pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsaved: Option<String>,
 }

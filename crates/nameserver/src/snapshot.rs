@@ -253,7 +253,7 @@ impl Snapshot {
     /// this network if its aliases or ALIAS records lead to such a name.
     #[must_use]
     pub fn is_of_this_network(&self, name: FoldedName<'_>, profile: u16) -> bool {
-        self.is_own(name) || self.leads_home(name, profile, MAX_LED)
+        self.is_own(name) || self.leads_home(name, profile)
     }
 
     /// Reports whether a name belongs to this network without a look-up in hosted zones.
@@ -266,30 +266,38 @@ impl Snapshot {
     }
 
     /// Reports whether a name of a hosted zone has a private address, or leads to a name of this
-    /// network. Follows at most `left` aliases that leave the hosted zones, or ALIAS records.
-    fn leads_home(&self, name: FoldedName<'_>, profile: u16, left: usize) -> bool {
+    /// network. A name that leads further than is followed counts as such a name.
+    fn leads_home(&self, name: FoldedName<'_>, profile: u16) -> bool {
         let zones = self.zones_of(profile);
-        if zones.zone_of(name, Rtype::A).is_none() {
-            return false;
+        let (mut out, mut at) = (Vec::new(), name.to_buf());
+        for _ in 0..=MAX_LED {
+            if zones.zone_of(at.view(), Rtype::A).is_none() {
+                return false;
+            }
+            out.resize(LOOKED_UP, 0);
+            let mut next = None;
+            for qtype in [Rtype::A, Rtype::AAAA] {
+                let (proofs, limit) = (Proofs::Omitted, LOOKED_UP);
+                let question = HostedQuestion { qname: at.view(), qtype, proofs, limit };
+                let Some(found) = answer(zones, &question, &mut out) else { continue };
+                let message = out.get(..found.len).unwrap_or_default();
+                let mut targets = alias_targets(message);
+                if has_private_address(message)
+                    || targets.iter().any(|target| self.is_own(target.view()))
+                {
+                    return true;
+                }
+                // A name leads to one target at most, also if it has addresses of one family.
+                if matches!(found.end, HostedEnd::Alias | HostedEnd::Flattened) {
+                    next = targets.pop().or(next);
+                }
+            }
+            match next {
+                Some(last) => at = last,
+                None => return false,
+            }
         }
-        let mut out = vec![0; LOOKED_UP];
-        let mut look_up = |qtype| {
-            let (proofs, limit) = (Proofs::Omitted, LOOKED_UP);
-            let question = HostedQuestion { qname: name, qtype, proofs, limit };
-            let found = answer(zones, &question, &mut out)?;
-            let message = out.get(..found.len)?;
-            let leads_on = matches!(found.end, HostedEnd::Alias | HostedEnd::Flattened);
-            Some((has_private_address(message), alias_targets(message), leads_on))
-        };
-        let Some((is_private, targets, leads_on)) = look_up(Rtype::A) else { return false };
-        is_private
-            || targets.iter().any(|target| self.is_own(target.view()))
-            || look_up(Rtype::AAAA).is_some_and(|(is_private, ..)| is_private)
-            || leads_on
-                && left > 0
-                && targets
-                    .last()
-                    .is_some_and(|last| self.leads_home(last.view(), profile, left - 1))
+        true
     }
 
     /// Builds the first snapshot.

@@ -297,7 +297,9 @@ fn a_public_service_at_a_hosted_name_that_leads_home_is_blocked() {
                 www A 192.0.2.2\nhome A 10.0.0.7\nchain CNAME home\nali ALIAS home.corp.example.\n\
                 twice CNAME ali\nrecord CNAME nas.lan.\npool CNAME pool.lan.\n\
                 side CNAME x.side.example.\n*.wild CNAME nas.lan.\ntree DNAME lan.\n\
-                out CNAME www.other.\nround CNAME round2\nround2 CNAME round\n";
+                out CNAME www.other.\nround CNAME round2\nround2 CNAME round\n\
+                half A 192.0.2.8\nhalf ALIAS home6.corp.example.\nhome6 AAAA fd00::7\n\
+                loop1 ALIAS loop2.corp.example.\nloop2 ALIAS loop1.corp.example.\n";
     let file = ZoneFile::new("home", zone);
     let mut server = file.server(
         "[policy]\nblock-private = true\n\
@@ -316,6 +318,9 @@ fn a_public_service_at_a_hosted_name_that_leads_home_is_blocked() {
         ("side", true),
         ("q.wild", true),
         ("nas.tree", true),
+        ("half", true),
+        // It leads further than is followed.
+        ("loop1", true),
         ("www", false),
         ("out", false),
         ("round", false),

@@ -23,7 +23,7 @@ const COUNTED: &str = "recursion::world::counted_reply";
 /// The function after which counts begin again at zero.
 const CASE_END: &str = "recursion::work::end_of_case";
 /// Most instructions for one reply of 64 KiB in a debug build. The most expensive reply takes
-/// 78,000,000, a third of which are debug assertions that names are folded. Comparing each of its
+/// 78,000,000, many of which are debug assertions that names are folded. Comparing each of its
 /// records with all others takes thousands of millions.
 const MAX_FOR_REPLY: u64 = 100_000_000;
 /// Most instructions for all replies to one question: the resolver gives up after four or five of
