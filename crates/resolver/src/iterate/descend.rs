@@ -7,7 +7,7 @@ use std::pin::Pin;
 
 use avocet_cache::{Rank, Security};
 use avocet_dnssec::nsec::Nsec;
-use avocet_wire::{Rcode, Rtype, name};
+use avocet_wire::{FoldedName, Rcode, Rtype, name};
 
 use super::Walker;
 use super::ask::{Reply, ZoneQuestion};
@@ -394,16 +394,11 @@ fn labels_shown(denial: &Denial, (asked, qname): (&Name, &Name), cut: &Cut) -> u
         .filter_map(|set| Nsec::read(&set.owner, set.records.first()?, &soa.owner))
         .find(|nsec| nsec.covers(asked) && nsec.shows_below(asked));
     let Some(nsec) = showing else { return labels };
-    let shared = labels_in_common(nsec.next, qname);
     // The next name itself has records, and may be a zone cut.
-    labels.max(shared.min(name::labels(nsec.next).count().saturating_sub(1)))
-}
-
-/// Returns the number of labels at the end of both names that are equal.
-fn labels_in_common(a: &[u8], b: &[u8]) -> usize {
-    let (a, b): (Vec<&[u8]>, Vec<&[u8]>) = (name::labels(a).collect(), name::labels(b).collect());
-    let pairs = a.iter().rev().zip(b.iter().rev());
-    pairs.take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
+    let is_above =
+        |at: &FoldedName<'_>| at.len() < nsec.next.len() && name::is_under(nsec.next, at);
+    let shown = qname.view().ancestors().find(is_above);
+    shown.map_or(labels, |shown| labels.max(name::labels(&shown).count()))
 }
 
 #[cfg(test)]
