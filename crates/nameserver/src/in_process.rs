@@ -9,7 +9,10 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use avocet_cache::{Provenance, Rank, ReadAt, ReceivedRrset, RrsetKey, Security, StoredPacket};
+use avocet_cache::{
+    Negative, NegativeKind, NegativeRecord, Provenance, Rank, ReadAt, ReceivedRrset, RrsetKey,
+    Security, StoredPacket,
+};
 use avocet_config::Config;
 use avocet_io::Peer;
 use avocet_io::udp::{BATCH, Datagram, Service};
@@ -275,6 +278,20 @@ impl InProcess {
         self.shared.rrsets.insert(&key, &set, self.now.secs());
     }
 
+    /// Stores in the RRset cache that a folded owner has no data of a type, as if a server had said
+    /// so with the SOA record of the root.
+    pub fn learn_no_data(&self, owner: &[u8], rtype: u16, ttl_secs: u32) {
+        let names = [0; 2];
+        let numbers = [1, 2, 3, 4, ttl_secs].map(u32::to_be_bytes).concat();
+        let rdata = &[&names[..], &numbers].concat();
+        let soa = NegativeRecord { owner: FoldedName::ROOT, rtype: Rtype::SOA.0, rdata };
+        let kind = NegativeKind::Nodata;
+        let negative = Negative { kind, provenance: UNCHECKED, soa, soa_ttl: ttl_secs, proof: &[] };
+        let owner = FoldedNameBuf::from_wire(owner).expect("a name");
+        let key = RrsetKey { owner: owner.view(), rtype, class: Class::IN.0 };
+        self.shared.rrsets.insert_negative(&key, &negative, self.now.secs());
+    }
+
     /// Returns the number of queries that each stage of the query path has ended, with the stage's
     /// name in metrics.
     pub fn ended_by_stage(&self) -> Vec<(&'static str, u64)> {
@@ -432,6 +449,7 @@ impl InProcess {
             question: miss.question.view(),
             dnssec_ok: miss.dnssec_ok,
             checking_disabled: miss.checking_disabled,
+            translates: false,
             at: ReadAt { now: now.secs(), stale_window: 0 },
         };
         let assembled =

@@ -23,6 +23,9 @@ pub struct Wanted<'a> {
     pub dnssec_ok: bool,
     /// Whether data that an upstream may not have validated can be used.
     pub checking_disabled: bool,
+    /// Whether the caller applies DNS64, so that the answer is assembled as it is cached.
+    /// Otherwise, an answer that DNS64 must change counts as incomplete.
+    pub translates: bool,
     /// The time of the look-up, and the permitted age of stale data.
     pub at: ReadAt,
 }
@@ -80,7 +83,7 @@ impl Assembler {
         self.gathered.clear();
         let (qname, qtype) = (wanted.question.qname(), wanted.question.qtype());
         let validates = wanted.dnssec_ok && wanted.checking_disabled;
-        let dns64 = plan.dns64().filter(|_| !validates);
+        let dns64 = plan.dns64().filter(|_| !validates && !wanted.translates);
         if dns64.is_some_and(|dns64| dns64.reverse(qname, qtype).is_some()) {
             return Assembled::Incomplete;
         }

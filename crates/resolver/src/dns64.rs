@@ -79,7 +79,8 @@ impl Dns64 {
 
     /// Returns the reverse name of the IPv4 address that is embedded in an IPv6 reverse name (RFC
     /// 6147 §5.3.1). Both are folded.
-    pub(crate) fn reverse(&self, qname: FoldedName<'_>, qtype: Rtype) -> Option<NameBuf> {
+    #[must_use]
+    pub fn reverse(&self, qname: FoldedName<'_>, qtype: Rtype) -> Option<NameBuf> {
         if qtype != Rtype::PTR {
             return None;
         }

@@ -13,7 +13,7 @@ use avocet_zone::{
 
 use super::alias::{Alias, Flattening, MadeAddresses};
 use super::asked::{Asked, AskedEdns, ZoneVersion};
-use super::context::{Query, QueryContext};
+use super::context::{Query, QueryContext, key_flags};
 use super::decision::Stage;
 use super::finding::{Finding, Offer};
 use super::question::LocalQuestion;
@@ -221,7 +221,7 @@ fn flattened_aliases(
             let zone = zones.shared_zone_of(alias.owner.view(), qtype)?;
             let made = match translation.filter(|_| qtype == Rtype::AAAA).cloned() {
                 None => MadeAddresses::Absent,
-                Some(dns64) if translate::is_for(asked) => MadeAddresses::Shown(dns64),
+                Some(dns64) if translate::is_for(key_flags(asked)) => MadeAddresses::Shown(dns64),
                 Some(dns64) => MadeAddresses::Withheld(dns64),
             };
             alias.flattening = Some(Flattening { zone, proofs, at_secs, made }.into());

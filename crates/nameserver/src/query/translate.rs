@@ -1,22 +1,22 @@
 //! DNS64 (RFC 6147) for the answers that the resolver does not make: IPv6 addresses from the IPv4
-//! addresses of pools, local records, hosted zones and rules, and from the answers of servers to
-//! which a rule forwards. The resolver translates all other answers.
+//! addresses of pools, local records, hosted zones and rules, from the answers of servers to which
+//! a rule forwards, and from the RRset cache. The resolver translates what it resolves.
 //!
 //! The question is answered as it is. If the answer has no IPv6 address, the same question for IPv4
 //! addresses is answered, and the addresses in this answer are translated.
 
 use std::num::NonZeroU32;
 
+use avocet_cache::packet_flags;
 use avocet_resolver::Dns64;
 use avocet_wire::builder::{Builder, Record, Section};
-use avocet_wire::header::{AD, CD, RD, TC};
+use avocet_wire::header::{AD, Header, TC};
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::query::QuestionKey;
 use avocet_wire::view::{MessageView, RecordSection, RecordView};
-use avocet_wire::{Class, Rcode, Rtype};
+use avocet_wire::{Class, NameBuf, Question, Rcode, Rtype};
 
 use super::alias::append_record;
-use super::asked::Asked;
 use super::context::{Arrival, Query, QueryContext};
 use super::finding::{Basis, Finding, Obtained, Offer};
 use super::miss::{Miss, WithoutV6};
@@ -47,14 +47,20 @@ pub(super) fn dns64<'s>(cx: &QueryContext<'s>, query: &Query<'_>) -> Option<&'s 
     if query.qtype() != Rtype::AAAA {
         return None;
     }
-    cx.state.plan.translation().filter(|_| is_for(query.asked))
+    in_force(cx, query.flags)
 }
 
-/// Returns whether a client gets addresses that DNS64 makes: it asks for recursion, and does not
-/// validate the answer (RFC 6147 §5.5).
-pub(super) fn is_for(asked: &Asked) -> bool {
-    let validates = asked.dnssec_ok() && asked.flags & CD != 0;
-    asked.flags & RD != 0 && !validates
+/// Returns the DNS64 that applies to a client whose query has these packet cache flags.
+#[inline]
+pub(super) fn in_force<'s>(cx: &QueryContext<'s>, flags: u8) -> Option<&'s Dns64> {
+    cx.state.plan.translation().filter(|_| is_for(flags))
+}
+
+/// Returns whether a client gets addresses that DNS64 makes, by the packet cache flags of its
+/// query: it asks for recursion, and does not validate the answer (RFC 6147 §5.5).
+pub(super) fn is_for(flags: u8) -> bool {
+    let validates = flags & packet_flags::DO != 0 && flags & packet_flags::CD != 0;
+    flags & packet_flags::RD != 0 && !validates
 }
 
 /// Returns the basis of an answer of this server or its policy to a question of this type.
@@ -131,7 +137,7 @@ pub(super) fn in_place_of_v4(
 
 /// Returns the maximum TTL of made addresses if an answer has no address outside of the excluded
 /// ranges; `None` if it has one, or if it is an error or truncated.
-fn lacking(dns64: &Dns64, rcode: Rcode, message: &[u8]) -> Option<u32> {
+pub(super) fn lacking(dns64: &Dns64, rcode: Rcode, message: &[u8]) -> Option<u32> {
     let view = MessageView::new(message).ok()?;
     if rcode != Rcode::NOERROR || view.header().has(TC) {
         return None;
@@ -148,6 +154,51 @@ fn lacking(dns64: &Dns64, rcode: Rcode, message: &[u8]) -> Option<u32> {
         }
     }
     Some(ttl_secs.unwrap_or(MAX_TTL_SECS))
+}
+
+/// Returns the answer with addresses made from those in `of_v4`, in place of `without_v6`. Returns
+/// `None` if no address is translated. Both are answers from the RRset cache. The answer is
+/// validated if both are (RFC 6147 §5.5).
+pub(super) fn from_parts(
+    dns64: &Dns64,
+    [without_v6, of_v4]: [&[u8]; 2],
+    ttl_secs: u32,
+) -> Option<Vec<u8>> {
+    let mut out = vec![0; usize::from(u16::MAX)];
+    let len = write(dns64, of_v4, ttl_secs, &mut out)?;
+    out.truncate(len);
+    let is_validated = |message| Header::read(message).is_some_and(|header| header.has(AD));
+    if is_validated(without_v6) && is_validated(of_v4) {
+        let flags = Header::read(&out)?.flags | AD;
+        out.get_mut(2..4)?.copy_from_slice(&flags.to_be_bytes());
+    }
+    Some(out)
+}
+
+/// Returns the answer about the reverse name of an address that DNS64 made: an alias of `target`,
+/// and the answer about `target` (RFC 6147 §5.3.1).
+pub(super) fn alias_to(question: Question<'_>, target: &NameBuf, end: &[u8]) -> Option<Vec<u8>> {
+    let view = MessageView::new(end).ok()?;
+    let mut records = Vec::new();
+    for record in view.records().ok()? {
+        records.push(record.ok()?);
+    }
+    let ttl_secs = records.iter().map(RecordView::ttl_secs).min().unwrap_or(MAX_TTL_SECS);
+    let mut out = vec![0; usize::from(u16::MAX)];
+    let (limit, flags) = (out.len(), view.header().flags & !AD);
+    let mut builder = Builder::new(&mut out, limit, 0, flags).ok()?;
+    builder.question(&question.qname(), question.qtype(), question.qclass()).ok()?;
+    let owner = &question.qname();
+    let (rtype, class) = (Rtype::CNAME, Class::IN);
+    let alias = Record { owner, rtype, class, ttl_secs, rdata: target.wire() };
+    builder.record(Section::Answer, &alias).ok()?;
+    let mut rdata = vec![0; usize::from(u16::MAX)];
+    for record in &records {
+        append_record(&mut builder, record, &mut rdata)?;
+    }
+    let len = builder.finish();
+    out.truncate(len);
+    Some(out)
 }
 
 /// Returns the key of the question for the IPv4 addresses of the queried name.

@@ -5,7 +5,7 @@ use crate::asked;
 use std::fs;
 
 use asked::{ask, shown, wire};
-use avocet_nameserver::InProcess;
+use avocet_nameserver::{InProcess, MeantFor};
 use avocet_wire::builder::OptFields;
 use avocet_wire::header::{CD, RD};
 use avocet_wire::{Builder, Class, Rcode, Rtype};
@@ -194,4 +194,71 @@ fn a_change_of_the_settings_ends_kept_answers() {
         assert!(moved.contains("2001:"), "{moved}");
         server.reload(NAMES).unwrap();
     }
+}
+
+/// Returns the answer to a query that waits and whose resolution fails.
+fn fail(server: &mut InProcess) -> String {
+    let mut out = vec![0; 4096];
+    let len = server.resume(MeantFor::All, &mut out);
+    len.map_or_else(|| "nothing".to_owned(), |len| shown(&out[..len]))
+}
+
+/// A prefix whose reverse names are not special.
+const GLOBAL: &str = "[dns64]\nprefix = \"2600:64::/96\"\n";
+const FORWARD: &str = "[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.53\"]\n";
+const RULE: &str =
+    "[[rule]]\nname = \"r\"\nwhen = 'qname == \"other.example\"'\naction = \"block\"\n";
+const REVERSE: &str = "7.0.2.0.0.0.0.c.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.4.6.0.0.0.0.6.2.ip6.arpa.";
+
+#[test]
+fn answers_are_translated_from_cached_records_also_after_a_change_and_expired() {
+    let mut server = InProcess::new(&format!("{GLOBAL}{FORWARD}"), (CLIENT, 4000).into()).unwrap();
+    let www = wire("www.example.");
+    server.learn(&www, Rtype::A.0, 400, &[&[192, 0, 2, 7]]);
+    // The answer needs both: that there are no IPv6 addresses, and the IPv4 addresses.
+    assert_eq!(ask(&mut server, CLIENT, "www.example.", Rtype::AAAA), "nothing");
+    server.learn_no_data(&www, Rtype::AAAA.0, 300);
+    server.learn_no_data(&wire("none.example."), Rtype::AAAA.0, 300);
+    server.learn_no_data(&wire("none.example."), Rtype::A.0, 300);
+    let target = wire("7.2.0.192.in-addr.arpa.");
+    server.learn(&target, Rtype::PTR.0, 400, &[&www]);
+    check(&mut server, "www.example.", "NOERROR 300 2600:64::c000:207");
+    check(&mut server, "none.example.", "NOERROR");
+    let reverse = ask(&mut server, CLIENT, REVERSE, Rtype::PTR);
+    assert_eq!(reverse, "NOERROR 400 7.2.0.192.in-addr.arpa. 400 www.example.");
+    assert_eq!(ask_with(&mut server, "www.example.", 0, None), "NOERROR");
+
+    server.reload(&format!("{GLOBAL}{FORWARD}{RULE}")).unwrap();
+    server.pass(100);
+    check(&mut server, "www.example.", "NOERROR 200 2600:64::c000:207");
+    server.pass(500);
+    server.reload(&format!("{GLOBAL}{FORWARD}")).unwrap();
+    for (name, rtype, expected) in [
+        (
+            "www.example.",
+            Rtype::AAAA,
+            "NOERROR 30 2600:64::c000:207 [3 resolution failed or is slow]",
+        ),
+        ("none.example.", Rtype::AAAA, "NOERROR [3 resolution failed or is slow]"),
+        (
+            REVERSE,
+            Rtype::PTR,
+            "NOERROR 30 7.2.0.192.in-addr.arpa. 30 www.example. [3 resolution failed or is slow]",
+        ),
+    ] {
+        assert_eq!(ask(&mut server, CLIENT, name, rtype), "nothing", "{name}");
+        assert_eq!(fail(&mut server), expected, "{name}");
+    }
+}
+
+#[test]
+fn translated_answers_from_cached_records_are_blocked_by_their_addresses() {
+    let rule =
+        "[[rule]]\nname = \"r\"\nwhen = 'answer.ip.in(\"192.0.2.0/24\")'\naction = \"block\"\n";
+    let config = format!("{GLOBAL}{FORWARD}{rule}");
+    let mut server = InProcess::new(&config, (CLIENT, 4000).into()).unwrap();
+    server.learn(&wire("www.example."), Rtype::A.0, 400, &[&[192, 0, 2, 7]]);
+    server.learn_no_data(&wire("www.example."), Rtype::AAAA.0, 300);
+    let found = ask(&mut server, CLIENT, "www.example.", Rtype::AAAA);
+    assert!(found.contains("[15 rule r]"), "{found}");
 }

@@ -103,6 +103,7 @@ impl<W> Resolver<W> {
             question: task.question.view(),
             dnssec_ok: task.dnssec_ok,
             checking_disabled: task.checking_disabled,
+            translates: false,
             at: ReadAt { now: cx.now_secs(), stale_window: 0 },
         };
         match self.assembler.follow(&bound.plan, cx.rrsets, &wanted, start, &mut task.prefix) {
@@ -141,6 +142,7 @@ impl<W> Resolver<W> {
             question: task.question.view(),
             dnssec_ok: task.dnssec_ok,
             checking_disabled: task.checking_disabled,
+            translates: false,
             at: ReadAt { now: cx.now_secs(), stale_window: 0 },
         };
         if !self.assembler.has_dname_above(&bound.plan, cx.rrsets, &wanted) {

@@ -495,6 +495,7 @@ fn what_data_was_not_validated_for_is_told_beside_it_from_the_cache_too() {
             question: Question::new(&question).unwrap(),
             dnssec_ok: true,
             checking_disabled: false,
+            translates: false,
             at,
         };
         let assembled =

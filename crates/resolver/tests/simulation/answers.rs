@@ -19,6 +19,7 @@ fn assembled(world: &World, plan: &Plan, what: &str, dnssec_ok: bool) -> Option<
         question: Question::new(&question).unwrap(),
         dnssec_ok,
         checking_disabled: false,
+        translates: false,
         at: ReadAt { now, stale_window: 0 },
     };
     match Assembler::default().assemble(plan, &world.rrsets, &wanted, &mut out) {
@@ -340,6 +341,7 @@ fn stale_data_has_a_ttl_of_thirty_seconds_or_its_own_and_says_how_stale_it_is() 
                 question: Question::new(&question).unwrap(),
                 dnssec_ok: false,
                 checking_disabled: false,
+                translates: false,
                 at,
             };
             let found = Assembler::default().assemble(&plan, &world.rrsets, &wanted, &mut out);

@@ -257,6 +257,7 @@ fn a_dname_from_above_does_not_reach_into_another_rules_zone() {
             question: Question::new(&question).unwrap(),
             dnssec_ok: false,
             checking_disabled: false,
+            translates: false,
             at,
         };
         Assembler::default().assemble(&plan, &world.rrsets, &wanted, &mut Answers::default())

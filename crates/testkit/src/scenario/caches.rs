@@ -102,6 +102,7 @@ impl Caches {
             question: sought.key.question(),
             dnssec_ok: sought.dnssec_ok,
             checking_disabled: sought.flags & CD != 0,
+            translates: false,
             at: ReadAt {
                 now: now_secs,
                 stale_window: if age == Age::Any { self.stale_secs } else { 0 },
