@@ -13,11 +13,12 @@
 //! queue.
 
 use avocet_dnstap::TappedReply;
-use avocet_querylog::{Consumer, NO_EDE, Outcome, Producer, RawEntry, RawFacts};
+use avocet_querylog::{Consumer, NO_EDE, Outcome, Producer, RawEntry, RawFacts, ReadFacts};
 
 use crate::close::Ended;
 use crate::query::QueryContext;
 use crate::query::decision::{Decision, STAGES, Stage};
+use crate::query::scratch::Scratch;
 
 impl QueryContext<'_> {
     /// Pushes a finished query to the ring buffer of the worker. `sent` is the reply; empty if
@@ -31,27 +32,7 @@ impl QueryContext<'_> {
         let mut log = self.scratch.log();
         if let Some(producer) = log.as_mut() {
             let entry = RawEntry { client: ended.ip, question: ended.question, reply: sent };
-            producer.push(&entry, || RawFacts {
-                time_us: times.wall_us,
-                response_delay_us: times.delay_us,
-                upstream_rtt_ms: ended.rtt_ms,
-                revision: decision.revision,
-                profile: decision.profile,
-                listener: ended.entrance.0,
-                upstream: match decision.upstream {
-                    None => 0,
-                    Some(upstream) => self.scratch.logged_upstream(upstream),
-                },
-                rule: decision.note,
-                rcode: decision.rcode.0,
-                ede: decision.ede.map_or(NO_EDE, |ede| ede.0),
-                device: ended.device.number(),
-                query_size: ended.octets,
-                stage: decision.stage as u8,
-                transport: decision.transport as u8,
-                cache: decision.cache as u8,
-                validation: decision.validated as u8,
-            });
+            producer.push(&entry, &Finished { scratch: self.scratch, decision, ended, times });
         }
     }
 
@@ -93,6 +74,42 @@ impl QueryContext<'_> {
             is_reply: !sent.is_empty(),
             octets: if sent.is_empty() { ended.question } else { sent },
         });
+    }
+}
+
+/// A finished query, as the ring buffer reads it.
+struct Finished<'a> {
+    scratch: &'a Scratch,
+    decision: &'a Decision,
+    ended: &'a Ended<'a>,
+    times: Times,
+}
+
+impl ReadFacts for Finished<'_> {
+    #[inline(always)]
+    fn read(&self) -> RawFacts {
+        let Self { scratch, decision, ended, times } = *self;
+        // The call comes first, so that numbers that are adjacent in the decision are copied
+        // together.
+        let upstream = decision.upstream.map_or(0, |upstream| scratch.logged_upstream(upstream));
+        RawFacts {
+            upstream,
+            time_us: times.wall_us,
+            response_delay_us: times.delay_us,
+            upstream_rtt_ms: ended.rtt_ms,
+            revision: decision.revision,
+            profile: decision.profile,
+            listener: ended.entrance.0,
+            rule: decision.note,
+            rcode: decision.rcode.0,
+            ede: decision.ede.map_or(NO_EDE, |ede| ede.0),
+            device: ended.device.number(),
+            query_size: ended.octets,
+            stage: decision.stage as u8,
+            transport: decision.transport as u8,
+            cache: decision.cache as u8,
+            validation: decision.validated as u8,
+        }
     }
 }
 

@@ -124,7 +124,7 @@ mod writer;
 pub use entry::{
     Entry, Facts, Label, Labels, NO_EDE, OUTCOMES, Outcome, Privacy, RawEntry, RawFacts,
 };
-pub use ring::{Consumer, Producer, Record, ring};
+pub use ring::{Consumer, Producer, ReadFacts, Record, ring};
 
 #[cfg(not(loom))]
 pub use error::LogError;

@@ -20,7 +20,7 @@
 //! bench counts its instructions.
 //!
 //! ```text
-//!  0  octets 16 | octets of the question 16 | transport, validation, cache, stage
+//!  0  octets 16 | octets of the question 16 | validation, cache, transport, stage
 //!  1  time, µs 56 | unused 7 | IPv6 1
 //!  2  delay, µs 32 | round-trip time, ms 32
 //!  3  revision 32 | profile 16 | rule 16
@@ -105,6 +105,23 @@ pub fn ring(octets: usize, outcomes: &'static [Outcome]) -> (Producer, Consumer)
     (producer, Consumer { slots, outcomes, start: 0, end: 0 })
 }
 
+/// The source of the facts about an entry. [`Producer::push`] reads them once, at one of two
+/// places.
+///
+/// Implementations should have `#[inline(always)]`. A closure in place of this trait becomes a
+/// function, which writes the facts to memory for every entry.
+pub trait ReadFacts {
+    /// Returns the facts.
+    fn read(&self) -> RawFacts;
+}
+
+impl ReadFacts for RawFacts {
+    #[inline(always)]
+    fn read(&self) -> RawFacts {
+        *self
+    }
+}
+
 /// The worker's end of a ring.
 pub struct Producer {
     slots: Arc<Slots>,
@@ -118,16 +135,16 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Appends an entry, or counts it as dropped if there is no room. Calls `facts` only if there
+    /// Appends an entry, or counts it as dropped if there is no room. Reads `facts` only if there
     /// is room.
     #[inline(always)]
-    pub fn push(&mut self, entry: &RawEntry<'_>, facts: impl FnOnce() -> RawFacts) {
+    pub fn push(&mut self, entry: &RawEntry<'_>, facts: &impl ReadFacts) {
         let RawEntry { client, question, reply } = *entry;
         match kept(question.len(), reply) {
             Some(octets) => self.put(entry, octets, facts),
             // No argument is a reference, because a value that is referenced would be written to
             // memory for every entry.
-            None => self.push_without_question(client, question, reply, facts()),
+            None => self.push_without_question(client, question, reply, facts.read()),
         }
     }
 
@@ -149,13 +166,13 @@ impl Producer {
         let question = question.get(..MAX_QUESTION).unwrap_or(question);
         rest[..question.len()].copy_from_slice(question);
         let octets = &octets[..HEADER_LEN + question.len()];
-        self.put(&RawEntry { client, question, reply }, octets, || facts);
+        self.put(&RawEntry { client, question, reply }, octets, &facts);
     }
 
     /// Appends an entry with `octets`, the part of its reply that is kept. `octets` must have at
     /// least eight octets.
     #[inline(always)]
-    fn put(&mut self, entry: &RawEntry<'_>, octets: &[u8], facts: impl FnOnce() -> RawFacts) {
+    fn put(&mut self, entry: &RawEntry<'_>, octets: &[u8], facts: &impl ReadFacts) {
         let v6_words = if entry.client.is_ipv6() { V6_WORDS } else { 0 };
         let end = self.end + (FIXED + v6_words + octets.len().div_ceil(8)) as u64;
         if end > self.limit && !self.has_room(end) {
@@ -168,7 +185,7 @@ impl Producer {
         // The facts are read after the check for room. Otherwise they would be written to memory
         // for every entry.
         if let Some(words) = words {
-            put(words, entry, octets, facts());
+            put(words, entry, octets, facts.read());
         }
         self.end = end;
         self.slots.published.0.store(end, Ordering::Release);
@@ -208,7 +225,7 @@ fn kept(question: usize, reply: &[u8]) -> Option<&[u8]> {
 fn put(words: &[AtomicU64; MAX_WORDS], entry: &RawEntry<'_>, octets: &[u8], facts: RawFacts) {
     let set = |place: usize, word: u64| words[place].store(word, Ordering::Relaxed);
     let RawFacts { stage, transport, cache, validation, .. } = facts;
-    let bytes = u32::from_le_bytes([transport, validation, cache, stage]);
+    let bytes = u32::from_le_bytes([validation, cache, transport, stage]);
     set(0, octets.len() as u64 | (entry.question.len() as u64) << 16 | u64::from(bytes) << 32);
     set(2, halves(facts.response_delay_us, facts.upstream_rtt_ms));
     set(3, u64::from(facts.revision) | quarters([0, 0, facts.profile, facts.rule]));
@@ -378,7 +395,7 @@ impl Record {
 
 /// Returns the facts of a record except for the outcome and the facts that come from its messages.
 fn facts(fixed: &[u64; FIXED], client: IpAddr) -> Facts {
-    let [_, _, _, _, transport, validation, cache, stage] = fixed[0].to_le_bytes();
+    let [_, _, _, _, validation, cache, transport, stage] = fixed[0].to_le_bytes();
     let quarter = |word: usize, place: u32| (fixed[word] >> (16 * place)) as u16;
     Facts {
         time_us: fixed[1] & ((1 << TIME_BITS) - 1),

@@ -32,7 +32,7 @@ fn an_entry_is_pushed_dropped_and_popped_without_allocation() {
     let reply = [b"\0\x01\x81\x80\0\x01\0\x02\0\0\0\0", &question[..], &[7; 61]].concat();
     let entry = RawEntry { client: &[192, 0, 2, 1].into(), question, reply: &reply };
     let made = Allocations::of(|| {
-        (0..10_000).for_each(|_| producer.push(&entry, || facts));
+        (0..10_000).for_each(|_| producer.push(&entry, &facts));
         while consumer.pop(&mut record) {}
     });
     assert_eq!(made.count, 0);

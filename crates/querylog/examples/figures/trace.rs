@@ -231,7 +231,7 @@ impl Messages {
             validation: facts.validation,
         };
         let question = &self.reply[header..question];
-        producer.push(&RawEntry { client: &facts.client, question, reply: &self.reply }, || raw);
+        producer.push(&RawEntry { client: &facts.client, question, reply: &self.reply }, &raw);
     }
 }
 

@@ -62,7 +62,7 @@ impl Numbered {
     }
 
     fn push(&self, producer: &mut Producer) {
-        producer.push(&self.raw(), || self.facts);
+        producer.push(&self.raw(), &self.facts);
     }
 
     /// Returns the entry that the record contains.
