@@ -44,7 +44,9 @@ use ipnet::IpNet;
 use crate::StateError;
 use crate::admitted::Admitted;
 use crate::identified::Strangers;
-use crate::policy::{Parts, Policy, PolicySources, alias_targets, has_private_address};
+use crate::policy::{
+    Parts, Policy, PolicyChange, PolicySources, alias_targets, has_private_address, service_targets,
+};
 use crate::proxies::Proxies;
 use crate::query::chaos::ChaosTexts;
 use crate::query::cookie::CookieSecrets;
@@ -64,9 +66,9 @@ use inputs::Placement;
 
 /// Size in octets of the buffer for an answer of a hosted zone: sufficient for any message.
 const LOOKED_UP: usize = 65_535;
-/// Maximum number of ALIAS records and of aliases that leave the hosted zones which are followed
-/// to decide whether a name belongs to this network.
-const MAX_LED: usize = 4;
+/// Maximum number of names of hosted zones that are looked up to decide whether a name belongs to
+/// this network.
+const MAX_LED: usize = 8;
 
 /// The complete state from which queries are answered at one time.
 pub struct Snapshot {
@@ -265,39 +267,42 @@ impl Snapshot {
             || self.plan.has_own_rule(name)
     }
 
-    /// Reports whether a name of a hosted zone has a private address, or leads to a name of this
-    /// network. A name that leads further than is followed counts as such a name.
+    /// Reports whether a name of a hosted zone has a private address or such a hint in an SVCB or
+    /// HTTPS record, or leads to a name of this network. A name that leads to more names than are
+    /// followed counts as such a name.
     fn leads_home(&self, name: FoldedName<'_>, profile: u16) -> bool {
         let zones = self.zones_of(profile);
-        let (mut out, mut at) = (Vec::new(), name.to_buf());
-        for _ in 0..=MAX_LED {
+        let (mut out, mut names) = (Vec::new(), vec![name.to_buf()]);
+        let mut place = 0;
+        while let Some(at) = names.get(place).copied() {
+            place += 1;
             if zones.zone_of(at.view(), Rtype::A).is_none() {
-                return false;
+                continue;
+            }
+            if place > MAX_LED {
+                return true;
             }
             out.resize(LOOKED_UP, 0);
-            let mut next = None;
-            for qtype in [Rtype::A, Rtype::AAAA] {
+            for qtype in [Rtype::A, Rtype::AAAA, Rtype::HTTPS, Rtype::SVCB] {
                 let (proofs, limit) = (Proofs::Omitted, LOOKED_UP);
                 let question = HostedQuestion { qname: at.view(), qtype, proofs, limit };
                 let Some(found) = answer(zones, &question, &mut out) else { continue };
                 let message = out.get(..found.len).unwrap_or_default();
-                let mut targets = alias_targets(message);
-                if has_private_address(message)
-                    || targets.iter().any(|target| self.is_own(target.view()))
-                {
+                let (aliases, services) = (alias_targets(message), service_targets(message));
+                let mut targets = aliases.iter().chain(&services);
+                if has_private_address(message) || targets.any(|name| self.is_own(name.view())) {
                     return true;
                 }
-                // A name leads to one target at most, also if it has addresses of one family.
-                if matches!(found.end, HostedEnd::Alias | HostedEnd::Flattened) {
-                    next = targets.pop().or(next);
+                let leaves = matches!(found.end, HostedEnd::Alias | HostedEnd::Flattened);
+                let last = aliases.last().filter(|_| leaves);
+                for target in last.into_iter().chain(&services) {
+                    if !names.contains(target) {
+                        names.push(*target);
+                    }
                 }
             }
-            match next {
-                Some(last) => at = last,
-                None => return false,
-            }
         }
-        true
+        false
     }
 
     /// Builds the first snapshot.
@@ -351,8 +356,11 @@ impl Snapshot {
         };
         let before = PolicySources::of(&self.config.policy, &self.parts, self.policy.as_deref());
         let now = PolicySources::of(&config.policy, &parts, policy.as_deref());
-        if outdated.policy && !now.say_the_same(&before) {
-            generations.policy = number;
+        match now.change_since(&before) {
+            _ if !outdated.policy => {}
+            PolicyChange::None => {}
+            PolicyChange::Entries => generations.policy = number,
+            PolicyChange::Any => (generations.policy, generations.rules) = (number, number),
         }
         let names = match outdated.names {
             true => {

@@ -95,10 +95,13 @@ impl Assembler {
         // DNS64 must translate the answer. This function only assembles answers, so the question
         // becomes a walk (see `iterate`).
         let is_translated = dns64.is_some_and(|dns64| {
-            let is_address = |(kind, _, rdata): GatheredParts<'_>| {
-                kind.rtype == qtype && !dns64.is_excluded(rdata)
-            };
-            qtype == Rtype::AAAA && rcode == Rcode::NOERROR && !self.gathered.iter().any(is_address)
+            let addresses = self.gathered.iter().filter(|(kind, ..)| kind.rtype == qtype);
+            let (mut is_empty, mut has_excluded) = (true, false);
+            addresses.for_each(|(_, _, rdata): GatheredParts<'_>| {
+                is_empty = false;
+                has_excluded |= dns64.is_excluded(rdata);
+            });
+            qtype == Rtype::AAAA && rcode == Rcode::NOERROR && (is_empty || has_excluded)
         });
         let is_refused =
             authentic && !wanted.checking_disabled && plan.refuses_sentinel(wanted.question);

@@ -13,6 +13,7 @@ use avocet_cache::{FailureKey, TtlBounds};
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{FoldedName, Question, Rtype, name};
 
+use crate::configured::Configured;
 use crate::dns64::Dns64;
 use crate::exchange::endpoint::{Endpoint, MAX_RACE, Strategy};
 use crate::own::{Own, OwnNames, Sought};
@@ -497,11 +498,17 @@ impl Plan {
         self.dns64.as_deref()
     }
 
-    /// Returns whether a rule applies to this folded name, other than the rule for the root.
+    /// Returns whether a rule applies to this folded name, other than the rule for the root. That
+    /// rule may also apply to a name by an exception.
     #[must_use]
     pub fn has_own_rule(&self, qname: FoldedName<'_>) -> bool {
-        self.zones.nearest(&qname).is_some_and(|(_, rule)| rule.is_some())
-            || self.stubs.nearest(qname).is_some_and(|(_, apex_len)| apex_len > 1)
+        match self.configured(qname) {
+            Some(Configured::Forward(route)) => {
+                self.root.is_none_or(|of_root| of_root.rule != route.rule)
+            }
+            Some(Configured::Stub(_, apex_len)) => apex_len > 1,
+            None => false,
+        }
     }
 
     /// Returns the length of the name of the nearest forwarded zone or stub zone for this folded

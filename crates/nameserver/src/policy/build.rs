@@ -134,19 +134,36 @@ impl<'p> PolicySources<'p> {
         Self { config, parts, policy }
     }
 
-    /// Reports whether each profile of `before` has the same number in this policy and gets the
-    /// same answers. Clients may have moved between profiles.
-    pub(crate) fn say_the_same(&self, before: &Self) -> bool {
-        match (self.policy, before.policy) {
-            (None, None) => true,
-            (Some(policy), Some(earlier)) => {
-                policy.clients.continues(&earlier.clients)
-                    && Judged::by(self) == Judged::by(before)
-                    && is_one(self.parts.lists.as_ref(), before.parts.lists.as_ref())
-            }
-            _ => false,
+    /// Returns what has changed since `before` for the clients of the profiles. Clients may have
+    /// moved between profiles.
+    pub(crate) fn change_since(&self, before: &Self) -> PolicyChange {
+        let (policy, earlier) = match (self.policy, before.policy) {
+            (None, None) => return PolicyChange::None,
+            (Some(policy), Some(earlier)) => (policy, earlier),
+            _ => return PolicyChange::Any,
+        };
+        let continues =
+            policy.clients.continues(&earlier.clients) && Judged::by(self) == Judged::by(before);
+        let is_same = is_one(self.parts.lists.as_ref(), before.parts.lists.as_ref());
+        let reads_lists = policy.program.rules().iter().any(Rule::reads_lists);
+        match (continues, is_same) {
+            (true, true) => PolicyChange::None,
+            (true, false) if !reads_lists => PolicyChange::Entries,
+            _ => PolicyChange::Any,
         }
     }
+}
+
+/// The difference between two policies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PolicyChange {
+    /// Each profile has the same number and gets the same answers.
+    None,
+    /// Each profile has the same number. The entries of lists have changed, and no rule tests
+    /// lists.
+    Entries,
+    /// Other changes.
+    Any,
 }
 
 /// The configuration that decides the answers of a profile. The lists in force and the groups are

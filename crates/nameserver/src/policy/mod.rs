@@ -43,12 +43,12 @@ use crate::query::asked::{Entrance, Transport};
 use crate::query::respond::Note;
 use crate::zone_views::ViewBits;
 pub use build::Parts;
-pub(crate) use build::PolicySources;
+pub(crate) use build::{PolicyChange, PolicySources};
 pub use counts::Counts;
 pub use explanation::{Outcome, Treatment};
 pub use geo::GeoDatabase;
 pub use load::Lists;
-pub use names::{alias_targets, has_private_address, has_service_target};
+pub use names::{alias_targets, has_private_address, has_service_target, service_targets};
 pub use names_wanted::{are_wanted, macs_are_wanted};
 pub use noted::Noted;
 pub use ruling::{

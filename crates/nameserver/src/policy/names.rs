@@ -177,9 +177,14 @@ pub fn has_service_target(
     if !matches!(qtype, Rtype::SVCB | Rtype::HTTPS) {
         return false;
     }
+    service_targets(message).iter().any(|name| is_meant(name.view()))
+}
+
+/// Returns the folded targets of the SVCB and HTTPS records in the answer section of a message.
+pub fn service_targets(message: &[u8]) -> Vec<FoldedNameBuf> {
     let mut found = AnswerTargets::default();
     found.read_records(message);
-    found.services().any(|name| is_meant(name.view()))
+    found.services().copied().collect()
 }
 
 /// Reports whether the answer section of a message has a private address.

@@ -115,9 +115,9 @@ pub fn resume(
             output.misses.push(miss);
             return QueryStep::Resolve;
         }
-        let made = translate::in_place_of_v4(cx, query, obtained);
-        if let Some((made, of_v4)) = made.as_ref().zip(obtained) {
-            let obtained = Some(&made.obtained(of_v4));
+        let in_its_place = translate::in_its_place(cx, query, obtained);
+        if let Some((replacement, of_servers)) = in_its_place.as_ref().zip(obtained) {
+            let obtained = Some(&replacement.obtained(of_servers));
             return conclude_result(cx, (query, waiter), (obtained, given), output);
         }
     }

@@ -7,15 +7,18 @@ use avocet_wire::{Class, FoldedName, Question, Rcode, Rtype};
 use super::decision::Stage;
 use super::finding::{Finding, Offer};
 use super::respond::{Draft, draft_empty};
+use super::ttl::{Terms, cut_at_change};
 
 /// TTL in seconds of the HINFO given for ANY (RFC 8482 §4.2).
 const ANY_TTL_SECS: u32 = 3600;
 /// HINFO data: CPU "RFC8482", OS "".
 const ANY_HINFO: &[u8] = b"\x07RFC8482\x00";
 
-/// Answers ANY with an HINFO record (RFC 8482 §4.2).
-pub(super) fn answer(question: Question<'_>, out: &mut [u8]) -> Finding {
-    Finding::Answer(Offer::made(Stage::Local, draft(question, out)))
+/// Answers ANY with an HINFO record (RFC 8482 §4.2), within the policy's limits on TTLs.
+pub(super) fn answer(question: Question<'_>, terms: Terms, out: &mut [u8]) -> Finding {
+    let draft = draft(question, out);
+    cut_at_change(&mut out[..draft.len], terms);
+    Finding::Answer(Offer::made(Stage::Local, draft))
 }
 
 fn draft(question: Question<'_>, out: &mut [u8]) -> Draft {

@@ -69,9 +69,12 @@ pub fn still_holds(state: &Snapshot, stored: &StoredPacket<'_>) -> bool {
         return true;
     }
     let of_question = stored.flags & OF_QUESTION != 0;
+    // Lists are not looked up for names that a rule forwards.
+    let by_rule = stored.flags & BY_RULE != 0;
+    let policy = if by_rule { generations.rules } else { generations.policy };
     // An entry of a later snapshot is not used, because its profile may have another meaning.
     epoch < state.epoch
-        && generations.policy <= epoch
+        && policy <= epoch
         && (of_question || generations.plan <= epoch)
         && (generations.names <= epoch || is_apart_from_names(state, stored).unwrap_or(false))
 }

@@ -195,8 +195,9 @@ fn own_stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> F
     let is_minimal = query.qtype() == Rtype::ANY && !passes_any(&cx.state.config);
     let terms = match judge::question(cx, query, out) {
         Finding::Pass(terms) => terms,
-        Finding::Aliases { .. } if is_minimal => {
-            return minimal_any::answer(query.key.question(), out);
+        Finding::Aliases { aliases, .. } if is_minimal => {
+            let ttl_secs = aliases.iter().map(|alias| alias.ttl_secs).min().unwrap_or(0);
+            return minimal_any::answer(query.key.question(), Terms::at_most(ttl_secs), out);
         }
         finding => return finding,
     };
@@ -206,7 +207,7 @@ fn own_stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> F
         false => Finding::Nothing,
     };
     match own {
-        Finding::Nothing if is_minimal => minimal_any::answer(query.key.question(), out),
+        Finding::Nothing if is_minimal => minimal_any::answer(query.key.question(), terms, out),
         Finding::Nothing => from_special(cx, query, terms, out),
         finding => finding,
     }

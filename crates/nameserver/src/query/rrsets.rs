@@ -11,7 +11,7 @@ use super::context::QueryContext;
 use super::decision::Stage;
 use super::finding::Obtained;
 use super::scratch::Assembly;
-use super::translate;
+use super::translate::{self, Dns64Effect};
 
 /// A question for the RRset cache, with the packet cache flags of the query, the time of the
 /// look-up, and the permitted age of stale data.
@@ -115,8 +115,13 @@ fn find_translated(
         return Some(found);
     }
     let message = &memory.answers.octets[found.resolved.message.clone()];
-    let Some(ttl_secs) = translate::lacking(dns64, found.resolved.rcode, message) else {
-        return Some(found);
+    let ttl_secs = match translate::effect(dns64, found.resolved.rcode, message) {
+        Dns64Effect::Unchanged => return Some(found),
+        Dns64Effect::Reduced => {
+            let message = translate::without_excluded(dns64, message)?;
+            return Some(found.replaced(&message, &mut memory.answers));
+        }
+        Dns64Effect::Translated { ttl_secs } => ttl_secs,
     };
     let for_v4 = QuestionBuf::new(question.qname(), Rtype::A, question.qclass());
     let of_v4 = assemble(cx, memory, &LookUp { question: for_v4.view(), ..*wanted })?;

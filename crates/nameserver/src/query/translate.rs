@@ -26,7 +26,7 @@ use super::ttl::ttl_offsets;
 /// Maximum TTL of a made record, in seconds, if no SOA record limits it (RFC 6147 §5.1.7).
 const MAX_TTL_SECS: u32 = 600;
 
-/// The answer in place of one without IPv6 addresses.
+/// The answer in place of one without IPv6 addresses, or with excluded ones.
 pub(super) struct InItsPlace {
     message: Vec<u8>,
     ttl_offsets: Vec<u16>,
@@ -34,10 +34,15 @@ pub(super) struct InItsPlace {
 }
 
 impl InItsPlace {
-    /// Returns this answer, for which the servers gave the answer `of_v4`.
-    pub(super) fn obtained<'a>(&'a self, of_v4: &Obtained<'a>) -> Obtained<'a> {
+    fn new(message: Vec<u8>, kept_for: Option<NonZeroU32>) -> Self {
+        let (ttl_offsets, _) = ttl_offsets(&message);
+        Self { message, ttl_offsets, kept_for }
+    }
+
+    /// Returns this answer, for which the servers gave the answer `given`.
+    pub(super) fn obtained<'a>(&'a self, given: &Obtained<'a>) -> Obtained<'a> {
         let Self { message, ttl_offsets, kept_for } = self;
-        Obtained { message, ttl_offsets, kept_for: *kept_for, rcode: Rcode::NOERROR, ..*of_v4 }
+        Obtained { message, ttl_offsets, kept_for: *kept_for, rcode: Rcode::NOERROR, ..*given }
     }
 }
 
@@ -79,7 +84,11 @@ pub(super) fn answer(
     let finding = answer(query, out);
     let Some(dns64) = dns64(cx, query) else { return finding };
     let Finding::Answer(Offer { draft, .. }) = finding else { return finding };
-    let Some(ttl_secs) = lacking(dns64, draft.rcode, &out[..draft.len]) else { return finding };
+    let ttl_secs = match effect(dns64, draft.rcode, &out[..draft.len]) {
+        Dns64Effect::Unchanged => return finding,
+        Dns64Effect::Reduced => return reduced(dns64, finding, out),
+        Dns64Effect::Translated { ttl_secs } => ttl_secs,
+    };
     let key = key_for_v4(cx, query);
     let of_v4 = Query { key: (&key).into(), qtype: Rtype::A, ..*query };
     if let Finding::Answer(offer) = answer(&of_v4, out)
@@ -95,6 +104,20 @@ pub(super) fn answer(
     answer(query, out)
 }
 
+/// Removes the addresses in the excluded ranges from the answer in the buffer.
+#[cold]
+fn reduced(dns64: &Dns64, finding: Finding, out: &mut [u8]) -> Finding {
+    let Finding::Answer(offer) = finding else { return finding };
+    match without_excluded(dns64, &out[..offer.draft.len]) {
+        Some(message) => {
+            out[..message.len()].copy_from_slice(&message);
+            let draft = Draft { len: message.len(), ..offer.draft };
+            Finding::Answer(Offer { draft, basis: Basis::Translation, ..offer })
+        }
+        None => Finding::Answer(offer),
+    }
+}
+
 /// Returns the question for IPv4 addresses, if the servers of a rule gave a waiting query an answer
 /// without IPv6 addresses. The same servers resolve it.
 pub(super) fn miss_for_v4(
@@ -105,24 +128,33 @@ pub(super) fn miss_for_v4(
     let dns64 = dns64(cx, query)?;
     let Arrival::Waiting(waiter) = query.arrival else { return None };
     let obtained = obtained.filter(|_| query.is_forwarded() && waiter.without_v6.is_none())?;
-    let ttl_secs = lacking(dns64, obtained.rcode, obtained.message)?;
+    let effect = effect(dns64, obtained.rcode, obtained.message);
+    let Dns64Effect::Translated { ttl_secs } = effect else { return None };
     let without_v6 = WithoutV6 { message: obtained.message.into(), ttl_secs };
     query.miss_for_v4(&key_for_v4(cx, query), without_v6)
 }
 
-/// Returns the answer to a query that has waited for the IPv4 addresses in `obtained`; `None` for
-/// other queries, and if these addresses could not be resolved (RFC 6147 §5.1.6).
-pub(super) fn in_place_of_v4(
+/// Returns what takes the place of the answer of a rule's servers to a query that has waited: if
+/// the query waited for the IPv4 addresses in `obtained`, an answer with addresses made from them;
+/// otherwise, the answer without addresses in the excluded ranges. Returns `None` for other
+/// answers, and if the IPv4 addresses could not be resolved (RFC 6147 §5.1.6).
+pub(super) fn in_its_place(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
     obtained: Option<&Obtained<'_>>,
 ) -> Option<InItsPlace> {
     let Arrival::Waiting(waiter) = query.arrival else { return None };
-    let WithoutV6 { message, ttl_secs } = waiter.without_v6.as_deref()?;
     let obtained = obtained.filter(|obtained| obtained.rcode != Rcode::SERVFAIL)?;
+    let dns64 = dns64(cx, query);
+    let Some(WithoutV6 { message, ttl_secs }) = waiter.without_v6.as_deref() else {
+        let is_reduced = |dns64: &&Dns64| {
+            effect(dns64, obtained.rcode, obtained.message) == Dns64Effect::Reduced
+        };
+        let message = without_excluded(dns64.filter(is_reduced)?, obtained.message)?;
+        return Some(InItsPlace::new(message, obtained.kept_for));
+    };
     let mut out = vec![0; usize::from(u16::MAX)];
-    let made =
-        dns64(cx, query).and_then(|dns64| write(dns64, obtained.message, *ttl_secs, &mut out));
+    let made = dns64.and_then(|dns64| write(dns64, obtained.message, *ttl_secs, &mut out));
     let message = match made {
         Some(len) => {
             out.truncate(len);
@@ -130,30 +162,75 @@ pub(super) fn in_place_of_v4(
         }
         None => message.to_vec(),
     };
-    let (ttl_offsets, _) = ttl_offsets(&message);
     let kept_for = obtained.kept_for.and_then(|secs| NonZeroU32::new(secs.get().min(*ttl_secs)));
-    Some(InItsPlace { message, ttl_offsets, kept_for })
+    Some(InItsPlace::new(message, kept_for))
 }
 
-/// Returns the maximum TTL of made addresses if an answer has no address outside of the excluded
-/// ranges; `None` if it has one, or if it is an error or truncated.
-pub(super) fn lacking(dns64: &Dns64, rcode: Rcode, message: &[u8]) -> Option<u32> {
-    let view = MessageView::new(message).ok()?;
-    if rcode != Rcode::NOERROR || view.header().has(TC) {
-        return None;
-    }
-    let mut ttl_secs = None;
-    for record in view.records().ok()? {
-        let record = record.ok()?;
+/// What DNS64 changes in an answer about IPv6 addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Dns64Effect {
+    /// Nothing: the answer has addresses, none of them in the excluded ranges, or it is an error
+    /// or truncated.
+    Unchanged,
+    /// The answer loses its addresses in the excluded ranges. It has others.
+    Reduced,
+    /// The answer has no address outside of the excluded ranges: IPv6 addresses are made, if there
+    /// are IPv4 addresses.
+    Translated {
+        /// Maximum TTL of made addresses.
+        ttl_secs: u32,
+    },
+}
+
+/// Returns what DNS64 changes in an answer (RFC 6147 §5.1.4).
+pub(super) fn effect(dns64: &Dns64, rcode: Rcode, message: &[u8]) -> Dns64Effect {
+    let Ok(view) = MessageView::new(message) else { return Dns64Effect::Unchanged };
+    let records = view.records().ok().filter(|_| rcode == Rcode::NOERROR && !view.header().has(TC));
+    let Some(records) = records else { return Dns64Effect::Unchanged };
+    let (mut excluded, mut others, mut ttl_secs) = (0, 0, MAX_TTL_SECS);
+    for record in records {
+        let Ok(record) = record else { return Dns64Effect::Unchanged };
         match (record.section, record.rtype) {
-            (RecordSection::Answer, Rtype::AAAA) if !dns64.is_excluded(record.rdata()) => {
-                return None;
+            (RecordSection::Answer, Rtype::AAAA) if dns64.is_excluded(record.rdata()) => {
+                excluded += 1;
             }
-            (RecordSection::Authority, Rtype::SOA) => ttl_secs = Some(record.ttl_secs()),
+            (RecordSection::Answer, Rtype::AAAA) => others += 1,
+            (RecordSection::Authority, Rtype::SOA) => ttl_secs = record.ttl_secs(),
             _ => {}
         }
     }
-    Some(ttl_secs.unwrap_or(MAX_TTL_SECS))
+    match (excluded, others) {
+        (_, 0) => Dns64Effect::Translated { ttl_secs },
+        (0, _) => Dns64Effect::Unchanged,
+        _ => Dns64Effect::Reduced,
+    }
+}
+
+/// Returns an answer without its addresses in the excluded ranges and without the signatures of
+/// the addresses.
+#[cold]
+pub(super) fn without_excluded(dns64: &Dns64, message: &[u8]) -> Option<Vec<u8>> {
+    let view = MessageView::new(message).ok()?;
+    let question = view.question().ok()?;
+    let mut out = vec![0; usize::from(u16::MAX)];
+    let (limit, flags) = (out.len(), view.header().flags & !AD);
+    let mut builder = Builder::new(&mut out, limit, 0, flags).ok()?;
+    builder.question(question.qname().ok()?.wire(), Rtype::AAAA, Class::IN).ok()?;
+    let mut rdata = vec![0; usize::from(u16::MAX)];
+    for record in view.records().ok()? {
+        let record = record.ok()?;
+        let is_dropped = match record.rtype {
+            Rtype::AAAA => dns64.is_excluded(record.rdata()),
+            Rtype::RRSIG => covers(&record, Rtype::AAAA),
+            _ => false,
+        };
+        if record.section != RecordSection::Answer || !is_dropped {
+            append_record(&mut builder, &record, &mut rdata)?;
+        }
+    }
+    let len = builder.finish();
+    out.truncate(len);
+    Some(out)
 }
 
 /// Returns the answer with addresses made from those in `of_v4`, in place of `without_v6`. Returns
@@ -235,7 +312,7 @@ fn write(dns64: &Dns64, of_v4: &[u8], ttl_secs: u32, out: &mut [u8]) -> Option<u
                 let record = Record { owner: owner.wire(), rtype, class, ttl_secs, rdata: &octets };
                 builder.record(Section::Answer, &record).ok()
             }
-            (RecordSection::Answer, Rtype::RRSIG) if covers_v4(&record) => continue,
+            (RecordSection::Answer, Rtype::RRSIG) if covers(&record, Rtype::A) => continue,
             _ => {
                 rdata.resize(usize::from(u16::MAX), 0);
                 append_record(&mut builder, &record, &mut rdata)
@@ -249,7 +326,7 @@ fn write(dns64: &Dns64, of_v4: &[u8], ttl_secs: u32, out: &mut [u8]) -> Option<u
     is_made.then(|| builder.finish())
 }
 
-/// Returns whether an RRSIG record is for A records.
-fn covers_v4(record: &RecordView<'_>) -> bool {
-    record.rdata().first_chunk() == Some(&Rtype::A.0.to_be_bytes())
+/// Returns whether an RRSIG record is for records of a type.
+fn covers(record: &RecordView<'_>, rtype: Rtype) -> bool {
+    record.rdata().first_chunk() == Some(&rtype.0.to_be_bytes())
 }

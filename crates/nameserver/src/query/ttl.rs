@@ -33,6 +33,11 @@ impl Terms {
         lists_allow: false,
     };
 
+    /// Terms without conditions other than a highest TTL.
+    pub(super) fn at_most(greatest_secs: u32) -> Self {
+        Self { greatest_secs, ..Self::FREE }
+    }
+
     pub(super) fn of(validity: Validity, bounds: Option<(u32, u32)>, note: u16) -> Self {
         let (least_secs, greatest_secs) = bounds.unwrap_or((0, u32::MAX));
         // The answer must expire before the policy changes, in every client's cache.

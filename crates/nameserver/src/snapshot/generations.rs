@@ -11,6 +11,9 @@ pub struct Generations {
     /// alike). A new table of clients or neighbours is no such change while each profile has the
     /// same properties.
     pub policy: u32,
+    /// The last change of what rules decide. It is earlier than that of the policy if only the
+    /// entries of lists have changed since, and no rule tests lists.
+    pub rules: u32,
     /// The last change of the settings for resolution and validation.
     pub plan: u32,
     /// The last change of the names that this server answers from its own data.
@@ -19,7 +22,7 @@ pub struct Generations {
 
 impl Generations {
     /// The generations of the first snapshot.
-    pub const FIRST: Self = Self { configuration: 1, policy: 1, plan: 1, names: 1 };
+    pub const FIRST: Self = Self { configuration: 1, policy: 1, rules: 1, plan: 1, names: 1 };
 
     /// Returns the number of the last change that may alter an answer.
     pub fn epoch(self) -> u32 {

@@ -155,6 +155,8 @@ fn clients_keep_no_answer_past_the_time_at_which_a_rule_begins() {
     let alias =
         ["NOERROR 600 www.example. 600 192.0.2.7", "NOERROR 5 www.example. 5 192.0.2.7", blocked];
     check_change(&names, ("alias.example.", A), alias);
+    let any = ["NOERROR 600 \"RFC8482\" \"\"", "NOERROR 5 \"RFC8482\" \"\"", "NOERROR [15 rule r]"];
+    check_change(&names, ("www.example.", Rtype::ANY), any);
     check_change(&block("answer.ip.in(\"192.0.2.0/24\")"), ("www.example.", A), open);
     // A limit may lower TTLs further, but never raise them beyond the remaining time.
     let least = rule("true", "\"ttl\"\nmin-secs = 900").replace("\"r\"", "\"least\"");
@@ -445,4 +447,45 @@ fn a_client_that_gets_another_profile_while_it_waits_is_evaluated_with_it() {
     let answers = server.resume_all(&queries, MeantFor::All);
     assert_eq!(shown(&answers[0]), "NOERROR 3600 0.0.0.0 [17 list ads]");
     std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn new_entries_of_lists_end_no_answer_of_the_servers_of_a_rule() {
+    let directory = std::env::temp_dir().join(format!("avocet-by-rule-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let (list, zone) = (directory.join("list"), directory.join("zone"));
+    let write = |entries: &str| {
+        std::fs::write(&list, entries).unwrap();
+        let records = entries.replace('\n', " CNAME .\n");
+        std::fs::write(&zone, format!("$TTL 60\n@ SOA a a 1 1 1 1 1\n@ NS a\n{records}")).unwrap();
+    };
+    let forward = "\"forward\"\nto = [\"192.0.2.99\"]";
+    let lists = format!(
+        "[[list]]\nname = \"l\"\nfile = {list:?}\n[[list]]\nname = \"z\"\nfile = {zone:?}\n\
+         format = \"rpz\"\n"
+    );
+    let testing =
+        rule("list(\"l\") && qname == \"x.example\"", "\"block\"").replace("\"r\"", "\"t\"");
+    for (more, keeps) in [("", true), (&testing[..], false)] {
+        write("ads.example\n");
+        let policy = format!("{}{more}{lists}", rule("qname.under(\"far.example\")", forward));
+        let mut server = start(&policy);
+        learn(&server, "www.far.example.", 300);
+        assert_eq!(ask(&mut server, CLIENT, "www.far.example.", A), "nothing");
+        assert_eq!(resume(&mut server, MeantFor::All), "NOERROR 300 192.0.2.7");
+        // Lists do not affect what a rule forwards.
+        write("ads.example\nwww.far.example\n");
+        server.reload(&format!("{HEAD}{policy}")).unwrap();
+        server.pass(10);
+        let expected = if keeps { "NOERROR 290 192.0.2.7" } else { "nothing" };
+        assert_eq!(ask(&mut server, CLIENT, "www.far.example.", A), expected, "{more}");
+        let blocked = ask(&mut server, CLIENT, "ads.example.", A);
+        assert!(blocked.contains(" list l]"), "{blocked}");
+        // What a rule decides may change with the rules.
+        let other = policy.replace("far.example", "other.example");
+        server.reload(&format!("{HEAD}{other}")).unwrap();
+        let blocked = ask(&mut server, CLIENT, "www.far.example.", A);
+        assert!(blocked.contains(" list l]"), "{blocked}");
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
 }

@@ -3,6 +3,7 @@
 use crate::asked;
 
 use std::fs;
+use std::net::Ipv6Addr;
 
 use asked::{ask, shown, wire};
 use avocet_nameserver::{InProcess, MeantFor};
@@ -42,6 +43,11 @@ values = ["10.0.0.7"]
 name = "mapped.lan"
 type = "AAAA"
 values = ["::ffff:10.0.0.8"]
+
+[[record]]
+name = "mixed.lan"
+type = "AAAA"
+values = ["::ffff:10.0.0.8", "fd00::9"]
 
 [[record]]
 name = "alias.lan"
@@ -124,6 +130,7 @@ fn own_names_with_ipv4_addresses_only_get_ipv6_addresses() {
     check(&mut server, "NAS.lan.", "NOERROR 300 2001:db8:64::a00:5");
     check(&mut server, "both.lan.", "NOERROR 300 fd00::6");
     check(&mut server, "mapped.lan.", "NOERROR 300 2001:db8:64::a00:7");
+    check(&mut server, "mixed.lan.", "NOERROR 300 fd00::9");
     check(&mut server, "alias.lan.", "NOERROR 300 nas.lan. 300 2001:db8:64::a00:5");
     // The SOA record of the answer without IPv6 addresses limits the TTL.
     check(&mut server, "www.corp.example.", "NOERROR 60 2001:db8:64::c000:20a");
@@ -224,6 +231,10 @@ fn answers_are_translated_from_cached_records_also_after_a_change_and_expired() 
     server.learn(&target, Rtype::PTR.0, 400, &[&www]);
     check(&mut server, "www.example.", "NOERROR 300 2600:64::c000:207");
     check(&mut server, "none.example.", "NOERROR");
+    let mixed = ["::ffff:192.0.2.1", "2600::1"].map(|text| text.parse::<Ipv6Addr>().unwrap());
+    let mixed = mixed.map(|address| address.octets());
+    server.learn(&wire("mixed.example."), Rtype::AAAA.0, 300, &mixed.each_ref().map(|it| &it[..]));
+    check(&mut server, "mixed.example.", "NOERROR 300 2600::1");
     let reverse = ask(&mut server, CLIENT, REVERSE, Rtype::PTR);
     assert_eq!(reverse, "NOERROR 400 7.2.0.192.in-addr.arpa. 400 www.example.");
     assert_eq!(ask_with(&mut server, "www.example.", 0, None), "NOERROR");

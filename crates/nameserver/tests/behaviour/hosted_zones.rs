@@ -299,8 +299,12 @@ fn a_public_service_at_a_hosted_name_that_leads_home_is_blocked() {
                 side CNAME x.side.example.\n*.wild CNAME nas.lan.\ntree DNAME lan.\n\
                 out CNAME www.other.\nround CNAME round2\nround2 CNAME round\n\
                 half A 192.0.2.8\nhalf ALIAS home6.corp.example.\nhome6 AAAA fd00::7\n\
+                svc-alias HTTPS 0 home\nsvc-hint SVCB 1 . ipv4hint=10.0.0.7\n\
+                svc-far HTTPS 0 svc-1\nsvc-1 HTTPS 0 svc-2\nsvc-2 HTTPS 1 nas.lan.\n\
+                svc-www HTTPS 1 www\nsvc-round HTTPS 0 svc-round\n\
                 loop1 ALIAS loop2.corp.example.\nloop2 ALIAS loop1.corp.example.\n";
-    let file = ZoneFile::new("home", zone);
+    let far: String = (0..9).map(|at| format!("far{at} HTTPS 0 far{}\n", at + 1)).collect();
+    let file = ZoneFile::new("home", &format!("{zone}{far}"));
     let mut server = file.server(
         "[policy]\nblock-private = true\n\
          [[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"192.168.0.5\"]\n\
@@ -319,11 +323,17 @@ fn a_public_service_at_a_hosted_name_that_leads_home_is_blocked() {
         ("q.wild", true),
         ("nas.tree", true),
         ("half", true),
+        ("svc-alias", true),
+        ("svc-hint", true),
+        ("svc-far", true),
         // It leads further than is followed.
-        ("loop1", true),
+        ("far0", true),
         ("www", false),
         ("out", false),
+        ("svc-www", false),
+        ("svc-round", false),
         ("round", false),
+        ("loop1", false),
         ("none", false),
     ] {
         let (owner, target) =

@@ -607,6 +607,26 @@ const AGAINST_PRIVATE: [(&str, &str); 2] = [
 ];
 
 #[test]
+fn names_that_the_servers_for_all_names_answer_by_an_exception_are_public() {
+    let table = |zone: &str, more: &str| format!("[[forward]]\nzone = \"{zone}\"\n{more}");
+    let servers = |host: u8| format!("upstreams = [\"192.0.2.{host}\"]\n");
+    let tables = table("corp.site", &servers(54)) + &table("!lab.corp.site", "");
+    let mut server = plain(&format!("{tables}[policy]\nblock-private = true\n"));
+    let (home, own) = ("lab.corp.site.", "www.corp.site.");
+    server.learn(&wire(home), Rtype::A.0, 300, &[&[10, 5, 5, 7]]);
+    server.learn(&wire(own), Rtype::A.0, 300, &[&[10, 5, 5, 8]]);
+    let target = |name: &str| [&b"\x00\x01"[..], &wire(name)].concat();
+    server.learn(&wire("a.site."), Rtype::HTTPS.0, 300, &[&target(home)]);
+    server.learn(&wire("b.site."), Rtype::HTTPS.0, 300, &[&target(own)]);
+    let blocked = "NOERROR [15 private address for a public name]";
+    let mut ask = |name: &str, rtype| asked::ask(&mut server, ANYONE, name, rtype);
+    assert_eq!(ask(home, Rtype::A), blocked);
+    assert_eq!(ask(own, Rtype::A), "NOERROR 300 10.5.5.8");
+    assert!(!ask("a.site.", Rtype::HTTPS).contains("[15"));
+    assert!(ask("b.site.", Rtype::HTTPS).contains("[15"));
+}
+
+#[test]
 fn a_translated_address_is_judged_as_its_ipv4_address() {
     let v6 = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
     for (policy, reason) in AGAINST_PRIVATE {

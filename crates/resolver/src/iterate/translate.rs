@@ -47,8 +47,11 @@ impl Walker {
             Err(Failure::Servfail(_) | Failure::Refused | Failure::Unusable) => Resolution::empty(),
             found => found?,
         };
-        if found.rcode == Rcode::NXDOMAIN || has_address(&dns64, &found) {
+        if found.rcode == Rcode::NXDOMAIN {
             return Ok(found);
+        }
+        if has_address(&dns64, &found) {
+            return Ok(without_excluded(&dns64, found));
         }
         let ttl_secs =
             found.denial.as_ref().and_then(|denial| denial.soa.as_ref()).map(|soa| soa.ttl_secs);
@@ -78,6 +81,22 @@ impl Walker {
 pub(crate) fn has_address(dns64: &Dns64, found: &Resolution) -> bool {
     let sets = found.sets.iter().filter(|set| set.rtype == Rtype::AAAA);
     sets.flat_map(|set| &set.records).any(|rdata| !dns64.is_excluded(rdata))
+}
+
+/// Removes the addresses in the excluded ranges from an answer that has others (RFC 6147 §5.1.4).
+/// Without them, the signatures of the other addresses are not valid, so these are omitted.
+fn without_excluded(dns64: &Dns64, mut found: Resolution) -> Resolution {
+    let sets = found.sets.iter_mut().filter(|set| set.rtype == Rtype::AAAA);
+    for set in sets.filter(|set| set.records.iter().any(|rdata| dns64.is_excluded(rdata))) {
+        let records = set.records.iter().filter(|rdata| !dns64.is_excluded(rdata)).collect();
+        *set = Rrset {
+            records,
+            security: Security::Insecure,
+            synthesised: true,
+            ..Rrset::empty(set.owner.clone(), Rtype::AAAA, set.ttl_secs)
+        };
+    }
+    found
 }
 
 /// Replaces the A records of an answer with AAAA records. Returns `None` if the answer has no A

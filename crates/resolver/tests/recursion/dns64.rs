@@ -29,6 +29,10 @@ const NAMES: &[(&str, &[&str])] = &[
     ("four.example. A", &["an four.example. 600 A 192.0.2.33"]),
     ("six.example. AAAA", &["an six.example. 600 AAAA 2001:db8::1"]),
     ("mapped.example. AAAA", &["an mapped.example. 600 AAAA ::ffff:192.0.2.33"]),
+    (
+        "mixed.example. AAAA",
+        &["an mixed.example. 600 AAAA ::ffff:192.0.2.33", "an mixed.example. 600 AAAA 2001:db8::2"],
+    ),
     ("mapped.example. A", &["an mapped.example. 600 A 192.0.2.33"]),
     ("alias.example. AAAA", &["an alias.example. 60 CNAME four.example."]),
     ("alias.example. A", &["an alias.example. 60 CNAME four.example."]),
@@ -68,6 +72,10 @@ fn a_name_with_an_ipv6_address_keeps_it_unless_it_is_excluded() {
         .check(Rcode::NOERROR, &["answer six.example. 600 AAAA 2001:db8::1"]);
     let made = ["answer mapped.example. 600 AAAA 64:ff9b::c000:221"];
     world.resolve("mapped.example. AAAA").check(Rcode::NOERROR, &made);
+    for _ in 0..2 {
+        let others = ["answer mixed.example. 600 AAAA 2001:db8::2"];
+        world.resolve("mixed.example. AAAA").check(Rcode::NOERROR, &others);
+    }
 }
 
 #[test]
