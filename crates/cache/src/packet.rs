@@ -305,6 +305,33 @@ impl PacketCache {
         }
     }
 
+    /// Copies a response of any epoch to `out` as a stale response, even if it is fresh. Returns
+    /// `None` if `holds` does not accept the response, or if it may not be served stale.
+    #[cold]
+    pub fn lookup_stale(
+        &self,
+        hash: u64,
+        key: &PacketKey<'_>,
+        now: u32,
+        out: &mut [u8],
+        holds: impl FnOnce(&StoredPacket<'_>) -> bool,
+    ) -> Option<PacketStale> {
+        let same = |meta: &Meta, payload: &[u8]| key.is_key_of(meta, payload);
+        let found = self.store.read(hash, out, same)?;
+        if !StoredPacket::of_entry(&found.meta, out.get(..found.len)?).is_some_and(|it| holds(&it))
+        {
+            return None;
+        }
+        let stale_secs = found.meta.remaining(now).err().unwrap_or(0);
+        if stale_secs > 0 && stale_secs >= self.stale_window {
+            return None;
+        }
+        match stale(&found, stale_secs, out) {
+            PacketLookup::Stale(stale) => Some(stale),
+            _ => None,
+        }
+    }
+
     /// Moves a response to this epoch if `holds` accepts it. Returns whether the response was
     /// moved. Also returns `false` if `buffer` is too short for the response and two bytes for each
     /// of its records. Locks a part of the cache for the duration of one insertion.

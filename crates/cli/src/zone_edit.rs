@@ -170,7 +170,13 @@ fn edited_text(edited: &ZoneEdited) -> String {
     let ZoneEdited { name, serial, published, difference, rewrites, error } = edited;
     let is_same = difference.removed_count == 0 && difference.added_count == 0;
     let state = match (published, error) {
-        (_, Some(error)) => format!("zone {name}: kept, but held back: {error}"),
+        (_, Some(error)) if is_same => {
+            format!("zone {name}: nothing to change, but the last change is held back: {error}")
+        }
+        (_, Some(error)) => format!(
+            "zone {name}: the change is kept, and comes into force when the zone can be signed: \
+             {error}"
+        ),
         (true, None) => format!("zone {name}: serial {serial} is in force"),
         (false, None) if is_same => format!("zone {name}: nothing to change, serial {serial}"),
         (false, None) => format!("zone {name}: would change so; serial {serial} stays in force"),

@@ -150,13 +150,18 @@ impl fmt::Display for ReplyError {
 
 impl std::error::Error for ReplyError {}
 
-/// The field that distinguishes the kinds of lines.
+/// The fields that distinguish the kinds of lines. A part or a last line may also have a field
+/// `error`, for example about one of several lists. Only an [`ErrorLine`] has a code, too.
 #[derive(Deserialize)]
 struct Envelope {
     #[serde(default)]
     done: bool,
-    error: Option<String>,
-    next: Option<String>,
+    #[serde(default)]
+    error: Value,
+    #[serde(default)]
+    code: Value,
+    #[serde(default)]
+    next: Value,
 }
 
 /// The place of a line in a reply.
@@ -174,10 +179,12 @@ pub enum LineKind {
 /// The server reports an error, or the line is no object.
 pub fn read_kind(line: &str) -> Result<LineKind, ReplyError> {
     let envelope: Envelope = serde_json::from_str(line).map_err(ReplyError::Malformed)?;
-    match envelope.error {
-        Some(error) => Err(ReplyError::Refused(error, envelope.next)),
-        None if envelope.done => Ok(LineKind::End),
-        None => Ok(LineKind::Part),
+    match envelope {
+        Envelope { done: true, .. } => Ok(LineKind::End),
+        Envelope { error: Value::String(error), code: Value::String(_), next, .. } => {
+            Err(ReplyError::Refused(error, next.as_str().map(str::to_owned)))
+        }
+        _ => Ok(LineKind::Part),
     }
 }
 
@@ -196,6 +203,14 @@ pub fn read_reply<C: Call>(line: &str) -> Result<ReplyLine<C>, ReplyError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_in_a_reply_is_no_error_of_the_request() {
+        assert_eq!(read_kind(r#"{"done":true,"error":"held back"}"#).unwrap(), LineKind::End);
+        assert_eq!(read_kind(r#"{"name":"a","error":"no copy"}"#).unwrap(), LineKind::Part);
+        let line = r#"{"error":"no such zone","code":"unknown-zone","next":"look"}"#;
+        assert_eq!(read_kind(line).unwrap_err().to_string(), "no such zone; look");
+    }
 
     #[test]
     fn a_line_that_is_no_object_is_refused_without_names_of_types() {

@@ -319,6 +319,11 @@ impl InProcess {
         self.shared.packets.flush(FoldedName::ROOT);
     }
 
+    /// Removes all data from the RRset cache, as eviction does.
+    pub fn flush_records(&self) {
+        self.shared.flush_rrsets(&[FoldedName::ROOT], FlushExtent::Tree);
+    }
+
     fn learn_in(&self, class: u16, key: RecordKey<'_>, records: &[&[u8]]) {
         let RecordKey { owner, rtype, ttl_secs } = key;
         let set = ReceivedRrset { provenance: UNCHECKED, ttl: ttl_secs, records, signatures: &[] };

@@ -30,14 +30,18 @@ pub(super) fn take(
     let fields = fields(&statement.value);
     let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
     let place = statement.place.as_str();
+    let put = |draft: &mut Draft, owner: &str, rtype: &str, data: &str| {
+        let reverse = Reverse::Answered;
+        draft.record(Record { owner, rtype, data, ttl_secs, reverse }, place);
+    };
     let taken = match statement.key.as_str() {
         "host-record" => host(&fields, ttl_secs, place, draft),
         "cname" => cname(&fields, ttl_secs, place, draft),
-        "ptr-record" => one(&fields, 2, |f| draft_record(draft, (f[0], "PTR"), f[1], place)),
+        "ptr-record" => one(&fields, 2, |f| put(draft, f[0], "PTR", f[1])),
         "txt-record" => one(&fields, 1, |f| {
             let texts: Vec<String> = f[1..].iter().map(|text| text_string(text)).collect();
             let data = if texts.is_empty() { "\"\"".to_owned() } else { texts.join(" ") };
-            draft_record(draft, (f[0], "TXT"), &data, place);
+            put(draft, f[0], "TXT", &data);
         }),
         "srv-host" => one(&fields, 1, |f| {
             let at = |index: usize, otherwise| {
@@ -48,19 +52,14 @@ pub(super) fn take(
                 _ => f[0].to_owned(),
             };
             let data = format!("{} {} {} {}", at(3, "0"), at(4, "0"), at(2, "1"), full(at(1, ".")));
-            draft_record(draft, (&name, "SRV"), &data, place);
+            put(draft, &name, "SRV", &data);
         }),
         "mx-host" => one(&fields, 2, |f| {
             let data = format!("{} {}", f.get(2).unwrap_or(&"1"), full(f[1]));
-            draft_record(draft, (f[0], "MX"), &data, place);
+            put(draft, f[0], "MX", &data);
         }),
         "caa-record" => one(&fields, 4, |f| {
-            draft_record(
-                draft,
-                (f[0], "CAA"),
-                &format!("{} {} {}", f[1], f[2], text_string(f[3])),
-                place,
-            );
+            put(draft, f[0], "CAA", &format!("{} {} {}", f[1], f[2], text_string(f[3])));
         }),
         "naptr-record" if fields.len() >= 6 => one(&fields, 3, |f| {
             let target = f
@@ -68,18 +67,13 @@ pub(super) fn take(
                 .filter(|target| !target.is_empty())
                 .map_or_else(|| ".".to_owned(), |target| full(target));
             let texts: Vec<String> = f[3..6].iter().map(|text| text_string(text)).collect();
-            draft_record(
-                draft,
-                (f[0], "NAPTR"),
-                &format!("{} {} {} {target}", f[1], f[2], texts.join(" ")),
-                place,
-            );
+            put(draft, f[0], "NAPTR", &format!("{} {} {} {target}", f[1], f[2], texts.join(" ")));
         }),
         "dns-rr" => one(&fields, 2, |f| {
             let hex: String =
                 f.get(2).unwrap_or(&"").chars().filter(char::is_ascii_hexdigit).collect();
             let data = format!("\\# {} {hex}", hex.len() / 2);
-            draft_record(draft, (f[0], &format!("TYPE{}", f[1])), data.trim_end(), place);
+            put(draft, f[0], &format!("TYPE{}", f[1]), data.trim_end());
         }),
         "naptr-record" => false,
         _ => return false,
@@ -98,10 +92,6 @@ fn one(fields: &[&str], least: usize, take: impl FnOnce(&[&str])) -> bool {
         take(fields);
     }
     is_whole
-}
-
-fn draft_record(draft: &mut Draft, (owner, rtype): (&str, &str), data: &str, place: &str) {
-    draft.record(Record { owner, rtype, data, ttl_secs: None, reverse: Reverse::Answered }, place);
 }
 
 /// Reads `NAME[,NAME..][,ADDRESS][,ADDRESS][,TTL]`.

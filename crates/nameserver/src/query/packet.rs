@@ -64,14 +64,19 @@ pub(super) fn look_up_earlier(
 /// Returns whether an entry is still valid: no part of the snapshot that it depends on has changed
 /// since it was stored. The documentation of the module `snapshot` shows these parts.
 pub fn still_holds(state: &Snapshot, stored: &StoredPacket<'_>) -> bool {
+    let generations = &state.generations;
+    // Lists are not looked up for names that a rule forwards.
+    let by_rule = stored.flags & BY_RULE != 0;
+    holds_under(state, stored, if by_rule { generations.rules } else { generations.policy })
+}
+
+/// Returns whether an entry is still valid under a policy whose last change was `policy`.
+fn holds_under(state: &Snapshot, stored: &StoredPacket<'_>, policy: u32) -> bool {
     let (generations, epoch) = (&state.generations, stored.epoch);
     if epoch == state.epoch {
         return true;
     }
     let of_question = stored.flags & OF_QUESTION != 0;
-    // Lists are not looked up for names that a rule forwards.
-    let by_rule = stored.flags & BY_RULE != 0;
-    let policy = if by_rule { generations.rules } else { generations.policy };
     // An entry of a later snapshot is not used, because its profile may have another meaning.
     epoch < state.epoch
         && policy <= epoch
@@ -166,8 +171,26 @@ pub(super) fn look_up_expired(
         PacketLookup::Stale(stale) if (stale.flags & BY_RULE != 0) == query.is_forwarded() => {
             Some(stale.len)
         }
-        _ => None,
+        _ if query.is_forwarded() => None,
+        _ => look_up_of_earlier_policy(cx, query, out),
     }
+}
+
+/// Looks up an answer of other servers that an earlier policy let pass, fresh or expired. The
+/// policy in force must evaluate it. Returns the length of the answer in the buffer.
+#[cold]
+pub(super) fn look_up_of_earlier_policy(
+    cx: &QueryContext<'_>,
+    query: &Query<'_>,
+    out: &mut [u8],
+) -> Option<usize> {
+    let (key, now_secs) = (query.packet_key(), cx.now.secs());
+    let holds = |stored: &StoredPacket<'_>| {
+        let is_of_policy = stored.flags & (NOTED | BY_RULE | LOCAL | OF_QUESTION) != 0;
+        !is_of_policy && stored.epoch != cx.state.epoch && holds_under(cx.state, stored, 0)
+    };
+    let stale = cx.shared.packets.lookup_stale(query.hash, &key, now_secs, out, holds)?;
+    Some(stale.len)
 }
 
 /// Stores an answer of other servers, within the terms that the policy sets.

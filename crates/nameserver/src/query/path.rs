@@ -116,7 +116,10 @@ fn answer_from_earlier(cx: &QueryContext<'_>, query: &Query<'_>, output: Output<
             return reply(cx, query, &offer, output.message);
         }
         PacketLookup::Stale(_) => CacheState::Stale,
-        _ => CacheState::Miss,
+        _ => match packet::look_up_of_earlier_policy(cx, query, output.message) {
+            Some(_) => CacheState::Stale,
+            None => CacheState::Miss,
+        },
     };
     after_packets(cx, query, cache, output)
 }

@@ -489,3 +489,33 @@ fn new_entries_of_lists_end_no_answer_of_the_servers_of_a_rule() {
     }
     std::fs::remove_dir_all(&directory).unwrap();
 }
+
+#[test]
+fn an_outage_after_a_change_of_the_policy_shows_as_little_as_before() {
+    let block = |name: &str| rule(&format!("qname == \"{name}\""), "\"block\"");
+    let targets = rule("answer.cname.under(\"www.far.example\")", "\"block\"");
+    let stale = "NOERROR 30 www.far.example. 30 192.0.2.7 [3 resolution failed or is slow]";
+    let blocked = "NOERROR 3600 0.0.0.0 [15 rule r]";
+    for (policy, wait_secs, expected) in [
+        (block("other.example"), 10, stale),
+        (block("other.example"), 400, stale),
+        (block("far.example"), 10, blocked),
+        (targets, 10, blocked),
+    ] {
+        let mut server = start(&block("first.example"));
+        assert_eq!(ask(&mut server, CLIENT, "far.example.", A), "nothing");
+        server.learn(&wire("far.example."), Rtype::CNAME.0, 300, &[&wire("www.far.example.")]);
+        learn(&server, "www.far.example.", 300);
+        let given = "NOERROR 300 www.far.example. 300 192.0.2.7";
+        assert_eq!(resume(&mut server, MeantFor::All), given);
+        // From now on, only the packet cache has the data.
+        server.flush_records();
+        server.reload(&format!("{HEAD}{policy}")).unwrap();
+        server.pass(wait_secs);
+        let mut answer = ask(&mut server, CLIENT, "far.example.", A);
+        if answer == "nothing" {
+            answer = resume(&mut server, MeantFor::All);
+        }
+        assert_eq!(answer, expected, "{policy} after {wait_secs} s");
+    }
+}

@@ -49,7 +49,11 @@ pub(super) fn edit(running: &Running, request: &ZoneEdit) -> Result<ZoneEdited, 
     };
     if !request.dry_run {
         let event = match &edited {
-            Ok(edited) if edited.published || edited.error.is_some() => ServerEvent::UpdateApplied,
+            Ok(ZoneEdited { difference: found, .. })
+                if found.removed_count + found.added_count > 0 =>
+            {
+                ServerEvent::UpdateApplied
+            }
             Ok(_) => ServerEvent::UpdateUnchanged,
             Err(ControlError::Zone(ZoneFault::OtherSerial { .. })) => ServerEvent::UpdateUnmet,
             Err(ControlError::Zone(ZoneFault::Disk(_) | ZoneFault::Unsound(_))) => {
@@ -184,7 +188,8 @@ impl Attempt<'_> {
     fn reply(&self, outcome: EditOutcome, kept: IsKept) -> ZoneEdited {
         let serials = self.running.reloader.zones.serials(&self.config.id());
         let serial = serials.as_ref().map_or(0, |serials| serials.current);
-        let error = serials.filter(|_| kept == IsKept::Yes).and_then(|all| all.signing_fault);
+        // If the edits change nothing, the version that has them may still be held back.
+        let error = serials.filter(|_| !self.request.dry_run).and_then(|all| all.signing_fault);
         let published = kept == IsKept::Yes && error.is_none();
         let name = shown(&self.config.name);
         let EditOutcome { difference, rewrites } = outcome;
