@@ -323,7 +323,7 @@ impl PacketCache {
             return None;
         }
         let stale_secs = found.meta.remaining(now).err().unwrap_or(0);
-        if stale_secs > 0 && stale_secs >= self.stale_window {
+        if stale_secs >= self.stale_window {
             return None;
         }
         match stale(&found, stale_secs, out) {

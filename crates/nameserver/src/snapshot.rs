@@ -21,6 +21,7 @@
 //! | answer | policy | plan | names |
 //! |---|---|---|---|
 //! | of other servers | yes | yes | the names in the answer |
+//! | of the servers of a rule | what rules decide | yes | the names in the answer |
 //! | of the policy, to the question | yes | no | the name in the question |
 //! | of the policy, in place of an answer | yes | yes | all names |
 //! | of the local records | yes | no | the names in the answer |
@@ -69,6 +70,8 @@ const LOOKED_UP: usize = 65_535;
 /// Maximum number of names of hosted zones that are looked up to decide whether a name belongs to
 /// this network.
 const MAX_LED: usize = 8;
+/// Maximum number of names to which these names may lead.
+const MAX_LED_TO: usize = 64;
 
 /// The complete state from which queries are answered at one time.
 pub struct Snapshot {
@@ -279,7 +282,7 @@ impl Snapshot {
             if zones.zone_of(at.view(), Rtype::A).is_none() {
                 continue;
             }
-            if place > MAX_LED {
+            if place > MAX_LED || names.len() > MAX_LED_TO {
                 return true;
             }
             out.resize(LOOKED_UP, 0);
@@ -356,8 +359,8 @@ impl Snapshot {
         };
         let before = PolicySources::of(&self.config.policy, &self.parts, self.policy.as_deref());
         let now = PolicySources::of(&config.policy, &parts, policy.as_deref());
-        match now.change_since(&before) {
-            _ if !outdated.policy => {}
+        let change = if outdated.policy { now.change_since(&before) } else { PolicyChange::None };
+        match change {
             PolicyChange::None => {}
             PolicyChange::Entries => generations.policy = number,
             PolicyChange::Any => (generations.policy, generations.rules) = (number, number),

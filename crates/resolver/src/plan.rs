@@ -393,6 +393,12 @@ impl Plan {
         Sought { qname, qtype, served_len: self.own_rule_len(qname) }
     }
 
+    /// Returns whether this server answers a question for a folded name by itself.
+    #[must_use]
+    pub fn is_answered_here(&self, qname: FoldedName<'_>, qtype: Rtype) -> bool {
+        self.own(qname, qtype).is_some() || self.is_in_own_zone(qname)
+    }
+
     /// Returns whether this server answers this folded name by itself.
     pub(crate) fn is_own(&self, qname: FoldedName<'_>) -> bool {
         self.own(qname, Rtype::A).is_some()

@@ -98,6 +98,31 @@ fn every_part_of_the_key_counts_even_when_hashes_are_equal() {
 }
 
 #[test]
+fn an_entry_of_any_epoch_is_stale_within_the_window_if_its_owner_accepts_it() {
+    let with = |window| PacketCache::new(1 << 20, window).unwrap();
+    let stale_ok = PacketMeta { flags: packet_flags::STALE_OK, ..META };
+    let age = |cache: &PacketCache, now, room: usize| {
+        let mut out = [0; 512];
+        let found =
+            cache.lookup_stale(HASH, &KEY, now, &mut out[..room], |stored| stored.epoch == 5);
+        found.map(|stale| (stale.stale_secs, ttls(&out, &response(QUESTION, &[300]).1)))
+    };
+    let cache = with(100);
+    put(&cache, &KEY, &[300], stale_ok);
+    assert_eq!(age(&cache, 1010, 512), Some((0, vec![30])));
+    assert_eq!(age(&cache, 1399, 512), Some((99, vec![30])));
+    assert_eq!(age(&cache, 1400, 512), None);
+    assert_eq!(age(&cache, 1010, 20), None);
+    put(&cache, &KEY, &[300], PacketMeta { epoch: 6, ..stale_ok });
+    assert_eq!(age(&cache, 1010, 512), None);
+    put(&cache, &KEY, &[300], META);
+    assert_eq!(age(&cache, 1010, 512), None);
+    let cache = with(0);
+    put(&cache, &KEY, &[300], stale_ok);
+    assert_eq!(age(&cache, 1010, 512), None);
+}
+
+#[test]
 fn an_entry_of_another_epoch_is_no_hit() {
     let cache = cache();
     put(&cache, &KEY, &[300], PacketMeta { flags: packet_flags::STALE_OK, ..META });

@@ -135,9 +135,16 @@ pub(super) fn failure(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) 
 /// The part of a message that the policy evaluates.
 pub(super) struct JudgedPart {
     /// The message without its additional section.
-    pub(super) message: Vec<u8>,
+    message: Vec<u8>,
     /// Offsets of the message's TTL fields.
-    pub(super) ttl_offsets: Vec<u16>,
+    ttl_offsets: Vec<u16>,
+}
+
+impl JudgedPart {
+    /// Returns an answer with this part in place of its message.
+    pub(super) fn of<'a>(&'a self, obtained: &Obtained<'a>) -> Obtained<'a> {
+        Obtained { message: &self.message, ttl_offsets: &self.ttl_offsets, ..*obtained }
+    }
 }
 
 /// Removes the additional records of a message; returns `None` if the message has no such records.

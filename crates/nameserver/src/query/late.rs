@@ -156,9 +156,7 @@ fn of_result(
 ) -> Finding {
     let judged = obtained.filter(|_| cx.state.policy.is_some()).and_then(judge::judged_part);
     let obtained = match (&judged, obtained) {
-        (Some(part), Some(obtained)) => {
-            Some(&Obtained { message: &part.message, ttl_offsets: &part.ttl_offsets, ..*obtained })
-        }
+        (Some(part), Some(obtained)) => Some(&part.of(obtained)),
         _ => obtained,
     };
     match obtained.filter(|obtained| obtained.rcode != Rcode::SERVFAIL) {
@@ -222,7 +220,12 @@ fn expired(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Option<O
         match packet::look_up_expired(cx, query, out) {
             Some(len) => {
                 let message = out[..len].to_vec();
-                settle(cx, query, &packet::obtained(&message, &ttl_offsets(&message).0), out)
+                let offsets = ttl_offsets(&message).0;
+                let expired = packet::obtained(&message, &offsets);
+                // The answer may have been stored when there was no policy.
+                let judged = cx.state.policy.as_ref().and_then(|_| judge::judged_part(&expired));
+                let expired = judged.as_ref().map_or(expired, |part| part.of(&expired));
+                settle(cx, query, &expired, out)
             }
             None => from_rrsets(cx, query, out),
         }

@@ -116,12 +116,17 @@ fn answer_from_earlier(cx: &QueryContext<'_>, query: &Query<'_>, output: Output<
             return reply(cx, query, &offer, output.message);
         }
         PacketLookup::Stale(_) => CacheState::Stale,
-        _ => match packet::look_up_of_earlier_policy(cx, query, output.message) {
-            Some(_) => CacheState::Stale,
-            None => CacheState::Miss,
-        },
+        _ => CacheState::Miss,
     };
-    after_packets(cx, query, cache, output)
+    let (mut query, finding) = stages(cx, query, cache, output.message);
+    // If the policy in force sends the query elsewhere, the earlier answer cannot be used.
+    if let Finding::Nothing = finding
+        && query.cache == CacheState::Miss
+        && packet::look_up_of_earlier_policy(cx, &query, output.message).is_some()
+    {
+        query.cache = CacheState::Stale;
+    }
+    conclude(cx, &query, finding, output)
 }
 
 /// Returns whether the query bypasses the caches, because its EDNS version is not 0, or because the
@@ -176,17 +181,30 @@ pub(super) fn after_packets(
     cache: CacheState,
     output: Output<'_>,
 ) -> QueryStep {
+    let (query, finding) = stages(cx, query, cache, output.message);
+    conclude(cx, &query, finding, output)
+}
+
+/// Runs the stages after the packet cache. Returns the query with the result of the search in all
+/// caches, and the finding of the last stage.
+#[inline(always)]
+fn stages<'q>(
+    cx: &QueryContext<'_>,
+    query: &Query<'q>,
+    cache: CacheState,
+    out: &mut [u8],
+) -> (Query<'q>, Finding) {
     let mut query = Query { cache, ..*query };
-    let mut finding = own_stages(cx, &mut query, output.message);
+    let mut finding = own_stages(cx, &mut query, out);
     if let Finding::Nothing = finding
         && query.cache != CacheState::NotAsked
     {
-        finding = from_rrsets(cx, &query, output.message);
+        finding = from_rrsets(cx, &query, out);
         if let Finding::Answer(Offer { stage: Stage::Stale, .. }) = finding {
             (query.cache, finding) = (CacheState::Stale, Finding::Nothing);
         }
     }
-    conclude(cx, &query, finding, output)
+    (query, finding)
 }
 
 /// Runs the stages between the packet cache and the RRset cache: the policy and this server's own

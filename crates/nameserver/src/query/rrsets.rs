@@ -104,6 +104,10 @@ fn find_translated(
 ) -> Option<AssembledAnswer> {
     let question = wanted.question;
     if let Some(target) = dns64.reverse(question.qname(), question.qtype()) {
+        // The records of this server go before those of the cache, as at the end of each alias.
+        if cx.state.plan.is_answered_here(target.folded().view(), question.qtype()) {
+            return None;
+        }
         let behind = QuestionBuf::new(target.folded().view(), question.qtype(), question.qclass());
         let found = assemble(cx, memory, &LookUp { question: behind.view(), ..*wanted })?;
         let message = &memory.answers.octets[found.resolved.message.clone()];

@@ -108,9 +108,10 @@ pub(super) fn answer(
 #[cold]
 fn reduced(dns64: &Dns64, finding: Finding, out: &mut [u8]) -> Finding {
     let Finding::Answer(offer) = finding else { return finding };
-    match without_excluded(dns64, &out[..offer.draft.len]) {
-        Some(message) => {
-            out[..message.len()].copy_from_slice(&message);
+    let message = without_excluded(dns64, &out[..offer.draft.len]);
+    match message.as_ref().and_then(|message| Some((message, out.get_mut(..message.len())?))) {
+        Some((message, place)) => {
+            place.copy_from_slice(message);
             let draft = Draft { len: message.len(), ..offer.draft };
             Finding::Answer(Offer { draft, basis: Basis::Translation, ..offer })
         }

@@ -519,3 +519,39 @@ fn an_outage_after_a_change_of_the_policy_shows_as_little_as_before() {
         assert_eq!(answer, expected, "{policy} after {wait_secs} s");
     }
 }
+
+/// Asks for a cached name after a reload with these rules, when only the packet cache has data.
+/// Returns the query if it waits.
+fn ask_after_reload(before: &str, after: &str) -> (InProcess, Option<Miss>) {
+    let mut server = start(before);
+    assert_eq!(ask(&mut server, CLIENT, "far.example.", A), "nothing");
+    learn(&server, "far.example.", 300);
+    resume(&mut server, MeantFor::All);
+    server.flush_records();
+    server.reload(&format!("{HEAD}{after}")).unwrap();
+    server.pass(10);
+    assert_eq!(ask(&mut server, CLIENT, "far.example.", A), "nothing");
+    let waiting = server.take_waiting();
+    (server, waiting)
+}
+
+#[test]
+fn an_answer_of_an_earlier_policy_shortens_no_wait_if_it_cannot_be_used() {
+    let other = rule("qname == \"other.example\"", "\"block\"");
+    let own = rule("qname == \"far.example\"", "\"forward\"\nto = [\"192.0.2.99\"]");
+    let renamed = rule("qname == \"far.example\"", "\"redirect\"\nto = [\"away.example\"]");
+    let plan = "[[forward]]\nzone = \"far.example\"\nupstreams = [\"192.0.2.98\"]\n";
+    let first = &rule("qname == \"first.example\"", "\"block\"")[..];
+    for (before, after, is_available) in [
+        (first, &other[..], true),
+        (first, &own, false),
+        (first, &renamed, false),
+        // The servers of a rule gave the answer, or other servers are responsible now.
+        (&own[..], &other, false),
+        (first, &format!("{first}{plan}"), false),
+    ] {
+        let (_, waiting) = ask_after_reload(before, after);
+        let found = waiting.map(|miss| miss.stale_available);
+        assert_eq!(found, Some(is_available), "{before}{after}");
+    }
+}

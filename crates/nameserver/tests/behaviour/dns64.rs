@@ -6,7 +6,8 @@ use std::fs;
 use std::net::Ipv6Addr;
 
 use asked::{ask, shown, wire};
-use avocet_nameserver::{InProcess, MeantFor};
+use avocet_cache::Security;
+use avocet_nameserver::{InProcess, MeantFor, RecordKey};
 use avocet_wire::builder::OptFields;
 use avocet_wire::header::{CD, RD};
 use avocet_wire::{Builder, Class, Rcode, Rtype};
@@ -215,46 +216,62 @@ const GLOBAL: &str = "[dns64]\nprefix = \"2600:64::/96\"\n";
 const FORWARD: &str = "[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.53\"]\n";
 const RULE: &str =
     "[[rule]]\nname = \"r\"\nwhen = 'qname == \"other.example\"'\naction = \"block\"\n";
-const REVERSE: &str = "7.0.2.0.0.0.0.c.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.4.6.0.0.0.0.6.2.ip6.arpa.";
+const REVERSE: &str = "7.0.9.0.9.0.9.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.4.6.0.0.0.0.6.2.ip6.arpa.";
 
 #[test]
 fn answers_are_translated_from_cached_records_also_after_a_change_and_expired() {
     let mut server = InProcess::new(&format!("{GLOBAL}{FORWARD}"), (CLIENT, 4000).into()).unwrap();
     let www = wire("www.example.");
-    server.learn(&www, Rtype::A.0, 400, &[&[192, 0, 2, 7]]);
+    server.learn(&www, Rtype::A.0, 400, &[&[9, 9, 9, 7]]);
     // The answer needs both: that there are no IPv6 addresses, and the IPv4 addresses.
     assert_eq!(ask(&mut server, CLIENT, "www.example.", Rtype::AAAA), "nothing");
     server.learn_no_data(&www, Rtype::AAAA.0, 300);
     server.learn_no_data(&wire("none.example."), Rtype::AAAA.0, 300);
     server.learn_no_data(&wire("none.example."), Rtype::A.0, 300);
-    let target = wire("7.2.0.192.in-addr.arpa.");
+    let target = wire("7.9.9.9.in-addr.arpa.");
     server.learn(&target, Rtype::PTR.0, 400, &[&www]);
-    check(&mut server, "www.example.", "NOERROR 300 2600:64::c000:207");
+    check(&mut server, "www.example.", "NOERROR 300 2600:64::909:907");
     check(&mut server, "none.example.", "NOERROR");
     let mixed = ["::ffff:192.0.2.1", "2600::1"].map(|text| text.parse::<Ipv6Addr>().unwrap());
     let mixed = mixed.map(|address| address.octets());
     server.learn(&wire("mixed.example."), Rtype::AAAA.0, 300, &mixed.each_ref().map(|it| &it[..]));
     check(&mut server, "mixed.example.", "NOERROR 300 2600::1");
     let reverse = ask(&mut server, CLIENT, REVERSE, Rtype::PTR);
-    assert_eq!(reverse, "NOERROR 400 7.2.0.192.in-addr.arpa. 400 www.example.");
+    assert_eq!(reverse, "NOERROR 400 7.9.9.9.in-addr.arpa. 400 www.example.");
     assert_eq!(ask_with(&mut server, "www.example.", 0, None), "NOERROR");
+    let validating = OptFields { udp_size: 1232, rcode: Rcode(0), dnssec_ok: true };
+    server.learn_judged(
+        Security::Insecure,
+        RecordKey { owner: &wire("mixed.example."), rtype: Rtype::AAAA.0, ttl_secs: 300 },
+        &mixed.each_ref().map(|it| &it[..]),
+        &[],
+    );
+    let untouched = ask_with(&mut server, "mixed.example.", RD | CD, Some(&validating));
+    assert!(untouched.contains("::ffff:192.0.2.1"), "{untouched}");
+
+    // A record of this server for the reverse name goes before the cached one.
+    let record = "[[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"9.9.9.7\"]\n";
+    server.reload(&format!("{GLOBAL}{FORWARD}{record}")).unwrap();
+    let reverse = ask(&mut server, CLIENT, REVERSE, Rtype::PTR);
+    assert!(!reverse.contains("www.example."), "{reverse}");
+    server.reload(&format!("{GLOBAL}{FORWARD}")).unwrap();
 
     server.reload(&format!("{GLOBAL}{FORWARD}{RULE}")).unwrap();
     server.pass(100);
-    check(&mut server, "www.example.", "NOERROR 200 2600:64::c000:207");
+    check(&mut server, "www.example.", "NOERROR 200 2600:64::909:907");
     server.pass(500);
     server.reload(&format!("{GLOBAL}{FORWARD}")).unwrap();
     for (name, rtype, expected) in [
         (
             "www.example.",
             Rtype::AAAA,
-            "NOERROR 30 2600:64::c000:207 [3 resolution failed or is slow]",
+            "NOERROR 30 2600:64::909:907 [3 resolution failed or is slow]",
         ),
         ("none.example.", Rtype::AAAA, "NOERROR [3 resolution failed or is slow]"),
         (
             REVERSE,
             Rtype::PTR,
-            "NOERROR 30 7.2.0.192.in-addr.arpa. 30 www.example. [3 resolution failed or is slow]",
+            "NOERROR 30 7.9.9.9.in-addr.arpa. 30 www.example. [3 resolution failed or is slow]",
         ),
     ] {
         assert_eq!(ask(&mut server, CLIENT, name, rtype), "nothing", "{name}");
