@@ -13,7 +13,6 @@ use avocet_cache::{FailureKey, TtlBounds};
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{FoldedName, Question, Rtype, name};
 
-use crate::configured::Configured;
 use crate::dns64::Dns64;
 use crate::exchange::endpoint::{Endpoint, MAX_RACE, Strategy};
 use crate::own::{Own, OwnNames, Sought};
@@ -28,6 +27,8 @@ const SET_TIMEOUT_MS: (u32, u32) = (50, 2_000);
 /// Maximum number of rules, and maximum number of servers, of a plan. Their indices have 16 bits,
 /// and one value means "none".
 pub(crate) const MAX_NUMBERED: usize = u16::MAX as usize - 1;
+/// The value that is no index of a rule.
+const NO_RULE: u16 = u16::MAX;
 
 /// The treatment of the client subnet option of a query (RFC 7871).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -213,6 +214,8 @@ pub struct Plan {
     zones: Arc<SuffixMap<Option<u16>>>,
     /// The route of names to which no other rule applies; `None` without a rule for the root.
     root: Option<Route>,
+    /// The index of the rule for the root; [`NO_RULE`] without such a rule.
+    rule_of_root: u16,
     /// Sets of servers that questions may name ([`Ask::servers`]), with the indices of their rules.
     sets: HashMap<Box<[SocketAddr]>, u16>,
     has_reserves: bool,
@@ -280,6 +283,7 @@ impl Plan {
         }
         let (of_root, others): (Vec<_>, Vec<_>) = rules.iter().partition(|rule| *rule.zone == [0]);
         let root = of_root.first().and_then(|rule| target(&rules, &zones, rule));
+        let rule_of_root = root.unwrap_or(NO_RULE);
         let root = root.map(|rule| Route { rule, apex_len: 1 });
         let zones: SuffixMap<_> =
             others.iter().map(|rule| (rule.zone.clone(), target(&rules, &zones, rule))).collect();
@@ -294,6 +298,7 @@ impl Plan {
             upstreams,
             zones,
             root,
+            rule_of_root,
             sets: HashMap::new(),
             has_reserves: false,
             has_introductions: false,
@@ -508,13 +513,14 @@ impl Plan {
     /// rule may also apply to a name by an exception.
     #[must_use]
     pub fn has_own_rule(&self, qname: FoldedName<'_>) -> bool {
-        match self.configured(qname) {
-            Some(Configured::Forward(route)) => {
-                self.root.is_none_or(|of_root| of_root.rule != route.rule)
+        let mut least_len = 1;
+        if let Some((zone, Some(rule))) = self.zones.nearest(&qname) {
+            if *rule != self.rule_of_root {
+                return true;
             }
-            Some(Configured::Stub(_, apex_len)) => apex_len > 1,
-            None => false,
+            least_len = zone.len();
         }
+        self.stubs.nearest(qname).is_some_and(|(_, apex_len)| usize::from(apex_len) > least_len)
     }
 
     /// Returns the length of the name of the nearest forwarded zone or stub zone for this folded

@@ -118,7 +118,8 @@ fn answer_from_earlier(cx: &QueryContext<'_>, query: &Query<'_>, output: Output<
         PacketLookup::Stale(_) => CacheState::Stale,
         _ => CacheState::Miss,
     };
-    let (mut query, finding) = stages(cx, query, cache, output.message);
+    let mut query = Query { cache, ..*query };
+    let finding = stages(cx, &mut query, output.message);
     // If the policy in force sends the query elsewhere, the earlier answer cannot be used.
     if let Finding::Nothing = finding
         && query.cache == CacheState::Miss
@@ -181,30 +182,25 @@ pub(super) fn after_packets(
     cache: CacheState,
     output: Output<'_>,
 ) -> QueryStep {
-    let (query, finding) = stages(cx, query, cache, output.message);
+    let mut query = Query { cache, ..*query };
+    let finding = stages(cx, &mut query, output.message);
     conclude(cx, &query, finding, output)
 }
 
-/// Runs the stages after the packet cache. Returns the query with the result of the search in all
-/// caches, and the finding of the last stage.
+/// Runs the stages after the packet cache, and adds the result of the search in the other caches to
+/// the query.
 #[inline(always)]
-fn stages<'q>(
-    cx: &QueryContext<'_>,
-    query: &Query<'q>,
-    cache: CacheState,
-    out: &mut [u8],
-) -> (Query<'q>, Finding) {
-    let mut query = Query { cache, ..*query };
-    let mut finding = own_stages(cx, &mut query, out);
+fn stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> Finding {
+    let mut finding = own_stages(cx, query, out);
     if let Finding::Nothing = finding
         && query.cache != CacheState::NotAsked
     {
-        finding = from_rrsets(cx, &query, out);
+        finding = from_rrsets(cx, query, out);
         if let Finding::Answer(Offer { stage: Stage::Stale, .. }) = finding {
             (query.cache, finding) = (CacheState::Stale, Finding::Nothing);
         }
     }
-    (query, finding)
+    finding
 }
 
 /// Runs the stages between the packet cache and the RRset cache: the policy and this server's own
