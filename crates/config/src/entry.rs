@@ -77,6 +77,19 @@ impl EntryTable {
         }
     }
 
+    /// Returns whether two ids mean the same entry. Domain names may differ in letter case and in
+    /// the final dot.
+    pub fn is_same(self, id: &str, other: &str) -> bool {
+        let folded = |id: &str| match (self, id.rsplit_once(' ')) {
+            (Self::Record, Some((name, rtype))) => {
+                format!("{} {}", folded_name(name), rtype.to_ascii_uppercase())
+            }
+            (Self::Record | Self::Forward | Self::Stub, _) => folded_name(id),
+            _ => id.to_owned(),
+        };
+        folded(id) == folded(other)
+    }
+
     /// Returns the entries of this table in the text of a file, in the order of the file.
     ///
     /// # Errors
@@ -91,6 +104,10 @@ impl EntryTable {
         };
         Ok(tables.into_iter().flatten().filter_map(entry).collect())
     }
+}
+
+fn folded_name(name: &str) -> String {
+    name.trim_end_matches('.').to_ascii_lowercase()
 }
 
 /// Returns the schema of an entry of each table (JSON Schema 2020-12, without references).

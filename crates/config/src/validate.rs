@@ -29,7 +29,7 @@ use super::setting::{Allowed, FromText, List, Setting, Text, address_with_port};
 use super::source::Parsed;
 use super::spec::{
     CacheSpec, DataSpec, ForwardSpec, LogSpec, RateLimitSpec, ResolverSpec, RevisionsSpec,
-    ServerSpec,
+    ServerSpec, Spec,
 };
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, ForwardConfig, LogConfig,
@@ -57,10 +57,10 @@ pub(super) fn validate(parsed: Parsed, directory: &Path) -> (NamedFiles, Validat
     let Parsed { mut spec, faults, is_bare } = parsed;
     let mut check = Check::new(faults, directory);
     let tables = CertificateTables::take(&mut spec);
+    let (tls_at, http_places) = (listener::first_tls(&spec.server.listen), http_places(&spec));
     let mut resolver = spec.resolver;
     let mode = mode(&mut resolver, &spec.forward, &mut check);
     let local_zones = mem::take(&mut spec.server.local_zones);
-    let tls_at = listener::first_tls(&spec.server.listen);
     let mut server = responses(&mut resolver, server(spec.server, &mut check), &mut check);
     let (data, keys) = (data(spec.data, &mut check), key::keys(spec.key, &mut check));
     let policies = signing::policies(spec.signing_policy, &mut check);
@@ -119,8 +119,33 @@ pub(super) fn validate(parsed: Parsed, directory: &Path) -> (NamedFiles, Validat
         revisions: revisions(spec.config, &mut check),
         doubts: Vec::new(),
     };
+    check_streams(&config, http_places, &mut check);
     let (files, found) = check.finish();
     (files, found.map(|doubts| (config, doubts)))
+}
+
+/// Returns the positions of `http`, `https` and `block-page` in the file.
+fn http_places(spec: &Spec) -> [Option<Range<usize>>; 3] {
+    [spec.server.http.span(), spec.web.https.span(), spec.policy.block_page.span()]
+}
+
+/// Checks that no address for HTTP is in use for something else. `places` has the positions of
+/// `http`, `https` and `block-page`.
+fn check_streams(config: &Config, places: [Option<Range<usize>>; 3], check: &mut Check) {
+    let dns = config.server.open_addresses().into_iter().filter(|one| one.protocol.uses_streams());
+    let mut taken: Vec<(SocketAddr, &str)> = dns.map(|one| (one.address, "DNS clients")).collect();
+    let [http_at, https_at, page_at] = places;
+    let http = config.server.http.map(|address| (address, http_at, "[server] http"));
+    let https = config.web.https.as_ref().map(|https| (https.address, https_at, "[web] https"));
+    let page = config.policy.block.page.iter();
+    let page = page.map(|address| (*address, page_at.clone(), "block-page"));
+    for (address, at, name) in http.into_iter().chain(https).chain(page) {
+        if let Some((_, other)) = taken.iter().find(|(one, _)| *one == address) {
+            let message = format!("{name} has the address {address}, which is for {other}");
+            check.fault(at.unwrap_or_default(), message);
+        }
+        taken.push((address, name));
+    }
 }
 
 /// Returns the protocols of the addresses of a server.

@@ -227,10 +227,13 @@ impl Tables {
         id: &str,
         settings: Map<String, Value>,
     ) -> Result<Vec<ConfigEdit>, Problem> {
-        let (table, old) = (present.table, &present.entry(id)?.settings);
+        let table = present.table;
+        let FileEntry { id, settings: old } = present.entry(id)?;
         let (next, mut edits) = (new_id(table, &settings)?, Vec::new());
-        if next != id {
+        if !table.is_same(&next, id) {
             present.refuse(&next)?;
+        }
+        if next != *id {
             edits.extend(renamed(table, (id, old), &settings));
         }
         let settings = self.written(table, settings, old);
@@ -341,7 +344,7 @@ impl Present {
 
     /// Returns the entry with an id.
     fn entry(&self, id: &str) -> Result<&FileEntry, Problem> {
-        let mut found = self.entries.iter().filter(|entry| entry.id == id);
+        let mut found = self.entries.iter().filter(|entry| self.table.is_same(&entry.id, id));
         let Some(entry) = found.next() else {
             return Err(NOT_FOUND.of(format!("no {} has the id {id:?}", self.table.name())));
         };
@@ -354,7 +357,7 @@ impl Present {
 
     /// Refuses an id that an entry already has.
     fn refuse(&self, id: &str) -> Result<(), Problem> {
-        match self.entries.iter().any(|entry| entry.id == id) {
+        match self.entries.iter().any(|entry| self.table.is_same(&entry.id, id)) {
             false => Ok(()),
             true => Err(EXISTS
                 .of(format!("there is a {} {id:?} already", self.table.name()))

@@ -135,6 +135,34 @@ fn local_lets_in_private_networks_and_those_of_the_host() {
 }
 
 #[test]
+fn an_address_for_http_is_in_use_for_nothing_else() {
+    let cases = [
+        (
+            "[server]\nlisten = [\"127.0.0.1:53\", \"https://127.0.0.1:443\"]\n\
+             [home-ca]\nnames = [\"a.lan\"]\n[web]\nhttps = \"127.0.0.1:443\"",
+            "a.toml:6:9: [web] https has the address 127.0.0.1:443, which is for DNS clients",
+        ),
+        (
+            "[server]\nlisten = [\"127.0.0.1:53\"]\nhttp = \"127.0.0.1:53\"",
+            "a.toml:3:8: [server] http has the address 127.0.0.1:53, which is for DNS clients",
+        ),
+        (
+            "[server]\nhttp = \"127.0.0.1:80\"\n[policy]\nblock-answer = \"addresses\"\n\
+             block-page = [\"127.0.0.1:80\"]",
+            "a.toml:5:14: block-page has the address 127.0.0.1:80, which is for [server] http",
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(errors(text), expected, "{text}");
+    }
+    // The port of QUIC is one of UDP.
+    read(
+        "[server]\nlisten = [\"127.0.0.1:53\", \"quic://127.0.0.1:8053\"]\n\
+         http = \"127.0.0.1:8053\"\n[home-ca]\nnames = [\"a.lan\"]",
+    );
+}
+
+#[test]
 fn each_error_of_a_listener_names_its_place() {
     let cases = [
         (

@@ -94,6 +94,33 @@ fn an_entry_is_added_once_and_read_by_its_id() {
 }
 
 #[test]
+fn an_entry_is_the_same_in_any_spelling_of_its_name() {
+    let tables = Tables::new(
+        "[[record]]\nname = \"NAS.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.5\"]\n\
+         [[record]]\nname = \"u.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.6\"]\n\
+         [[forward]]\nzone = \"Corp.example.\"\nupstreams = [\"10.0.0.7\"]\n\
+         [[stub]]\nzone = \"s.Example\"\nservers = [\"10.0.0.8\"]\n",
+    );
+    let before = tables.text();
+    for (path, settings) in [
+        ("/records", json!({"name": "nas.lan.", "type": "a", "values": ["10.0.0.9"]})),
+        ("/forwarders", json!({"zone": "corp.example", "upstreams": ["10.0.0.9"]})),
+        ("/stubs", json!({"zone": "S.example.", "servers": ["10.0.0.9"]})),
+    ] {
+        tables.send("POST", path, &json!({ "settings": settings })).check(409, "exists");
+    }
+    let taken = json!({"id": "u.lan A", "settings": {"name": "nas.lan", "type": "A"}});
+    tables.send("PUT", "/records", &taken).check(409, "exists");
+    assert_eq!(tables.text(), before);
+    let settings = json!({"name": "nas.lan", "type": "A", "values": ["10.0.0.9"]});
+    let fields = json!({"id": "nas.LAN a", "settings": settings});
+    assert_eq!(tables.send("PUT", "/records", &fields).status, 200);
+    assert_eq!(tables.text(), before.replace("NAS.lan", "nas.lan").replace("10.0.0.5", "10.0.0.9"));
+    assert_eq!(tables.send("DELETE", "/stubs?id=s.example.", &Value::Null).status, 200);
+    assert_eq!(EntryTable::Stub.entries(&tables.text()).unwrap(), []);
+}
+
+#[test]
 fn names_are_not_taken_for_keys_or_for_toml() {
     let tables = Tables::new(TEXT);
     for name in ["bedtime].enabled", "a]\n[[rule]]", "x\" = 1 }", "policy.block-ttl-secs", ""] {
