@@ -255,7 +255,8 @@ impl Snapshot {
     /// Reports whether a name belongs to this network for clients with this profile. Such a name
     /// has local records, is a pool, has a private address in a hosted zone, is at or below
     /// `localhost`, or has servers in the configuration. A name of a hosted zone also belongs to
-    /// this network if its aliases or ALIAS records lead to such a name.
+    /// this network if its aliases, its ALIAS records, or its SVCB or HTTPS records lead to such a
+    /// name.
     #[must_use]
     pub fn is_of_this_network(&self, name: FoldedName<'_>, profile: u16) -> bool {
         self.is_own(name) || self.leads_home(name, profile)
